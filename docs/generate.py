@@ -1,8 +1,9 @@
-"""Write the tables of options and the reference into the pages: ``python docs/generate.py``.
+"""Write the tables of options, the reference and the tree of the code into the pages: ``python docs/generate.py``.
 
 A page says in a comment what stands there:
 
     <!-- options: nsq_anyio.ConsumerOptions -->
+    <!-- tree: nsq_anyio -->
     <!-- reference
     nsq_anyio.consume
     nsq_anyio.Consumer: members
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from os.path import relpath
 from pathlib import Path
+from textwrap import wrap
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
@@ -28,7 +30,7 @@ sys.path.insert(0, str(DOCS))
 import api
 from option_tables import table
 
-BLOCK = re.compile(r"(<!-- (options:|reference\n)(.*?)-->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (options:|tree:|reference\n)(.*?)-->\n).*?(<!-- end -->)", re.DOTALL)
 HEADING = re.compile(r"^(#+) ", re.MULTILINE)
 OF_OTHERS = re.compile(
     r"(anyio|asyncio|collections|concurrent|contextlib|fast_depends|faststream|httpx|logging|opentelemetry|os|"
@@ -91,6 +93,8 @@ def pages() -> Iterator[tuple[Path, str]]:
             def written(found: re.Match[str], path: Path = path) -> str:
                 if found[2] == "options:":
                     body = _table(found[3].strip(), places.link(path))
+                elif found[2] == "tree:":
+                    body = _tree(DOCS.parent / found[3].strip())
                 else:
                     sections = shown[path, found.start()]
                     body = "\n\n".join(_section(each, places.link(path, each.name)) for each in sections)
@@ -115,6 +119,22 @@ def _section(entry: api.Entry, link: api.Link) -> str:
 def _table(name: str, link: api.Link) -> str:
     module, _, options = name.rpartition(".")
     return table(getattr(import_module(module), options), link)
+
+
+def _tree(package: Path) -> str:
+    """Return the two top levels of the folders: modules, and folders with a slash."""
+    folders = [package, *sorted(path.parent for path in package.glob("*/__init__.py"))]
+    lines = ["```text", f"{package.name}/"]
+    for folder in folders:
+        inner = [] if folder == package else sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+        modules = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+        head = "*.py" if folder == package else f"{folder.name}/"
+        lines += wrap(
+            f"├ {head} {' '.join([*(f'{name}/' for name in inner), *modules])}",
+            110,
+            subsequent_indent="│    ",
+        )
+    return "\n".join([*lines, "```"])
 
 
 if __name__ == "__main__":
