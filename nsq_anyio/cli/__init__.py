@@ -14,11 +14,11 @@ _EXTRA = frozenset({"click", "rich"})
 def main(link: int | None = None) -> None:
     """Run the command line of this process and exit.
 
-    :param link: the descriptor of the link to the supervisor in a process of ``nsq-anyio run``; else None
+    :param link: the file descriptor of the link to a supervisor, if ``nsq-anyio run`` started this process
     """
     end_at_signals(sys.argv[1:])
-    # httpx imports its own command line, which takes longer than everything else that a command here imports.
-    # If that import fails, httpx works without it.
+    # httpx imports its own command line, which takes longer than all other imports of a command. This entry
+    # makes that import fail, and httpx works without it.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     try:
         from .main import cli

@@ -16,7 +16,7 @@ def default_backend() -> str:
 def require_backend(backend: str) -> None:
     """Check that the backend is installed.
 
-    :raises click.UsageError: if it is not; the message names the extra that brings it
+    :raises click.UsageError: if it is not; the message names the extra that installs it
     """
     if backend in _EXTRAS and not _is_installed(backend):
         raise click.UsageError(f"{backend} is not installed: pip install 'nsq-anyio[{backend}]'")

@@ -28,10 +28,9 @@ def with_two_dashes(word: str) -> str:
 
 
 class GoCommand(click.Command):
-    """A command that takes ``-long-flag`` for ``--long-flag``."""
+    """A command that also accepts Go's spelling of long flags, ``-long-flag``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """See `click.Command.parse_args`."""
         return super().parse_args(ctx, list(self._with_two_dashes(args)))
 
     def _with_two_dashes(self, args: Iterable[str]) -> Iterator[str]:
@@ -61,26 +60,25 @@ def _may_stand_alone(option: click.Option) -> bool:
 class UtilityCommand(GoCommand):
     """A command for NSQ: accepts flags in Go's style, and reports an invalid value in one line.
 
-    The environment variable ``NSQ_ANYIO_<COMMAND>_<FLAG>`` sets a flag; each of its long names has one.
+    The environment variable ``NSQ_ANYIO_<COMMAND>_<FLAG>`` sets a flag. A flag with several long names has a
+    variable for each.
     """
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """See `click.Command.make_context`."""
         if parent is not None and parent.auto_envvar_prefix and info_name:
             self._name_variables(f"{parent.auto_envvar_prefix}_{_constant(info_name)}")
         return super().make_context(info_name, args, parent, **extra)
 
     def _name_variables(self, prefix: str) -> None:
-        """Name the variables after their flags; click would name it after the function's parameter."""
+        """Name each variable after its flag; click would name it after the function's parameter."""
         for option in self.params:
             if isinstance(option, click.Option) and option.allow_from_autoenv and option.envvar is None:
                 flags = [flag.lstrip("-") for flag in option.opts if len(flag) > len("-n")]
                 option.envvar = [f"{prefix}_{_constant(flag)}" for flag in flags]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """See `click.Command.invoke`."""
         try:
             return super().invoke(ctx)
         except InvalidOption as error:
@@ -105,14 +103,14 @@ def backend_option(command: _Command) -> _Command:
 def command_flags(command: _Command) -> _Command:
     """Add ``--config``, ``--backend``, ``--log-level``, ``--log-format`` and ``--version``.
 
-    Logging is set up before the command runs; of these flags the command receives only ``backend``. The
-    default level is info.
+    Logging is set up before the command runs, by default at level info. Of these flags, the command receives
+    only ``backend``.
     """
     return _add(command, "info")
 
 
 def quiet_command_flags(command: _Command) -> _Command:
-    """Add the flags of `command_flags` to a command that people watch: the default level is warning."""
+    """Add the flags of `command_flags`, with warning as the default level, to a command that people watch."""
     return _add(command, "warning")
 
 

@@ -1,4 +1,4 @@
-"""``nsq-anyio completion``: the script that makes a shell complete commands, flags and names."""
+"""``nsq-anyio completion``: a script that lets a shell complete commands, flags and names."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``--config``: flags from a TOML file.
 
 The file has a table per command, such as ``[tail]`` or ``[topic.list]``, and keys for all commands at the
-top. Keys are the long flags without their dashes. A flag on the command line or in the environment overrides
-the file. So nsqadmin's own file is one too, with the keys in `_NSQADMIN`.
+top. Keys are the long flags without their leading dashes, also with underscores. A flag on the command line
+or in the environment overrides the file. nsqadmin's own file works, too: `_NSQADMIN` has its other keys.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NSQADMIN = {
     "proxy_graphite": "proxy-graphite",
     "statsd_interval": "statsd-interval",
 }
-"""The flags of those keys of nsqadmin's file that have another name, or values that it alone takes."""
+"""The flags for keys of nsqadmin's file whose names or values differ from those of the flag."""
 
 
 class _InvalidEntryError(Exception):
@@ -130,7 +130,7 @@ def _option(command: click.Command, key: str) -> click.Option | None:
 
 
 def _names(command: click.Command) -> set[str]:
-    """Return the keys that a command takes."""
+    """Return the keys that a command accepts."""
     flags = [flag for each in command.params if _is_settable(each) for flag in each.opts]
     return {flag[2:] for flag in flags if flag.startswith("--")}
 
@@ -140,7 +140,7 @@ def _is_settable(parameter: click.Parameter) -> bool:
 
 
 def _suggested(key: str, known: Iterable[str], form: str) -> str:
-    """Return a suggestion to end an error with; empty if no known name is close."""
+    """Return a suggestion to append to an error; empty if no known name is similar."""
     from difflib import get_close_matches
 
     found = get_close_matches(_flag(key), known, n=1)

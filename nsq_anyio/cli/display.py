@@ -1,6 +1,6 @@
-"""Tables and progress that fit the terminal and hide nothing: long text goes on in the next line.
+"""Tables and progress displays that wrap long text where the terminal is narrow, instead of cutting it.
 
-Rich would cut it. This module imports Rich, which most commands can do without until they show something.
+This module imports Rich, so a command imports it only when it shows something.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from rich.text import Text
 
 _NO_LIMIT = 10_000
 _WIDE = 120
-"""Columns from which on there is room for a long bar beside the figures."""
+"""The width of a terminal that has room for a long bar beside the figures."""
 
 
 def new_table(*names: str, numbers: Sequence[str] = (), whole: Sequence[str] = (), **style: Any) -> Table:
-    """Return a table whose cells are folded where the terminal is too narrow.
+    """Return a table whose cells wrap if the terminal is too narrow.
 
-    :param names: the columns of texts, on the left
-    :param numbers: the columns of numbers, on the right
-    :param whole: those of ``names`` that are never folded, as their cells are short and to be copied
+    :param names: the names of the text columns, on the left
+    :param numbers: the names of the number columns, on the right
+    :param whole: the text columns that never wrap, because their cells are short and meant to be copied
     :param style: other arguments of `rich.table.Table`
     """
     table = Table(**style)
@@ -36,9 +36,9 @@ def new_table(*names: str, numbers: Sequence[str] = (), whole: Sequence[str] = (
 
 
 def print_table(table: Table, *, narrow: Text | None = None, err: bool = False) -> None:
-    """Print a table, in a pipe with each row on one line.
+    """Print a table; outside a terminal, each row is one line.
 
-    :param narrow: what to print instead on a terminal that is too narrow for it
+    :param narrow: the text to print instead if the terminal is too narrow for the table
     :param err: whether to print it to stderr
     """
     stream = sys.stderr if err else sys.stdout
@@ -47,7 +47,7 @@ def print_table(table: Table, *, narrow: Text | None = None, err: bool = False) 
 
 
 def width_of(table: Table) -> int:
-    """Return how wide a terminal must be to show a table without folding any cell."""
+    """Return the width of a terminal that shows a table without wrapping any cell."""
     console = Console(width=_NO_LIMIT)
     return console.measure(table).maximum
 
@@ -69,7 +69,6 @@ def progress_display(*columns: ProgressColumn, shown: bool, transient: bool = Fa
 
 class _FoldedProgress(Progress):
     def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
-        """See `rich.progress.Progress.make_tasks_table`."""
         table = super().make_tasks_table(tasks)
         for column in table.columns:
             column.overflow, column.no_wrap = "fold", False

@@ -21,13 +21,13 @@ PARTIAL = 3
 """Some servers succeeded and others failed, or only part of the input was processed."""
 
 OUTPUT_CLOSED = 141
-"""The reader of the output went away; a program that SIGPIPE ends has this code too."""
+"""The reader of the output went away; shells report this code for a program that SIGPIPE ended."""
 
 
 def exit_after(command: Callable[[], int | None]) -> NoReturn:
     """Run a command, then exit the process with its code.
 
-    :param command: raises what click's commands raise; an int that it returns is the exit code
+    :param command: may raise the exceptions of click's commands; an int that it returns is the exit code
     """
     try:
         code = command() or 0
@@ -51,7 +51,7 @@ def exit_after(command: Callable[[], int | None]) -> NoReturn:
 
 
 def _show(error: click.ClickException) -> None:
-    """Show the error; a server's text in it must not control the terminal."""
+    """Print the error with its control characters escaped: it may quote a server."""
     text = io.StringIO()
     error.show(text)
     click.echo(visible(text.getvalue()), err=True, nl=False)

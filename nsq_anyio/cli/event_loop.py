@@ -1,4 +1,4 @@
-"""The event loop of a command, with signals, and errors without tracebacks."""
+"""The event loop of a command, with its signals, and with error messages instead of tracebacks."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def run_to_end(main: Main, backend: str) -> None:
 
 
 def run_draining(main: Draining, backend: str, on_signal: Callable[[int], None] | None = None) -> None:
-    """Run ``main``; the first SIGINT or SIGTERM sets its stop event, the second exits immediately.
+    """Run ``main``; the first SIGINT or SIGTERM sets its stop event.
 
-    The second signal exits with 130 or 143.
+    A second signal ends the process at once, with 130 or 143.
 
-    :param on_signal: called with the number of each signal, before that
+    :param on_signal: called with the number of each signal, before the signal has these effects
     :raises EndedBySignal: on Windows, where Ctrl-C cancels ``main``
     :raises OutputClosed: if the reader of the output went away
     :raises OutputFailed: if the output cannot be written
     :raises click.UsageError: for an option out of range, or if the backend is not installed
-    :raises click.ClickException: what ``main`` raises, or any other error of this package
+    :raises click.ClickException: if ``main`` raises it, and for any other error of this package
     """
     _run_command(partial(drain_at_signal, main, on_signal=on_signal), backend)
 
@@ -104,7 +104,7 @@ def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
         if isinstance(ended_by, KeyboardInterrupt):
             return signal.SIGINT  # it came before the signal receiver was open, or on Windows, which has none
         if isinstance(ended_by, SystemExit):
-            raise ended_by from None  # of a handler of `run`
+            raise ended_by from None  # raised by a handler of `nsq-anyio run`
         errors = list(leaves(error))
         if isinstance(errors[0], ModuleNotFoundError):
             raise errors[0] from error  # an extra that is not installed
@@ -117,7 +117,7 @@ _EXPECTED = (NSQError, click.ClickException, OutputClosed, OutputFailed)
 
 
 def _end_with(errors: list[BaseException]) -> NoReturn:
-    """Raise the error to show: a command's own error takes precedence over one of the package."""
+    """Raise the error to show: a command's own error takes precedence over an error of the package."""
     for kind in (click.ClickException, OutputClosed, OutputFailed):
         for error in errors:
             if isinstance(error, kind):

@@ -1,4 +1,4 @@
-"""Errors of the package, with flags in place of parameters and options of Python."""
+"""Error texts of the package, with flags in place of Python's parameters and options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VALUE = re.compile(r"(?<![\w-])([a-z][a-z_]+)=('[^']*'|[^\s,;:)]+)")
 
 
 def with_flags(error: BaseException) -> str:
-    """Return the text of an error of this package, with flags of the running command for Python's options."""
+    """Return the text of an error of this package, with the running command's flags for Python's options."""
     text = str(error)
     context = click.get_current_context(silent=True)
     if context is None:
@@ -28,7 +28,8 @@ def with_flags(error: BaseException) -> str:
     ]
 
     def flag_of(name: str, value: str = "") -> click.Option | None:
-        # A command may have several of one kind, such as files of authorities: the one that was given counts.
+        # Several flags may set options of this name, such as the CA files for nsqd and for https. The error
+        # is about the flag with this value.
         given = (
             flag
             for key, flag in flags.items()

@@ -20,4 +20,4 @@ async def http_side(tcp_address: str, *, timeout: float) -> str | None:
             info = await nsqd.info()
     except (InvalidAddress, NSQError):  # a unix socket, or nothing listens on the port
         return None
-    return url if info.tcp_port == address.port else None  # else it is another nsqd's
+    return url if info.tcp_port == address.port else None  # otherwise, the port belongs to another nsqd

@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 _STEP = 0.1
-"""Seconds after which a signal is handled at the latest."""
+"""The longest time before a signal is handled, in seconds."""
 
 T = TypeVar("T")
 
 
 def in_thread(work: Callable[[], T]) -> T:
-    """Do something in another thread, and return what it returns.
+    """Run ``work`` in another thread, and return its result.
 
-    Python handles a signal in the main thread, between two of its steps, and a library that waits for an
-    answer takes none. A lock would do no better if the signal came right before the wait for it began, or to
-    another thread. So the wait is a sequence of short ones.
+    Python handles signals in the main thread, between two instructions. A library that blocks the main thread
+    delays them. So does a wait for a lock, if the signal arrives just before the wait begins, or in another
+    thread. So the main thread waits in short steps.
     """
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(work)

@@ -1,4 +1,4 @@
-"""Groups of commands, which are listed by whole sentences and imported when they are called."""
+"""Groups of commands that describe each command in a whole sentence, and import it when it is called."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 class SentenceGroup(click.Group):
-    """A group whose help, and whose completions, have a whole sentence for each command; click cuts it."""
+    """A group whose help and completions describe each command in a whole sentence, which click would cut."""
 
     def sentences(self, ctx: click.Context) -> dict[str, str]:
         """Return the first sentences of the commands' help, by name."""
@@ -34,12 +34,10 @@ class SentenceGroup(click.Group):
         return {name: command.get_short_help_str(_NO_LIMIT) for name, command in found.items() if command}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """See `click.Group.format_commands`."""
         with formatter.section("Commands"):
             formatter.write_dl([*self.sentences(ctx).items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """See `click.Group.shell_complete`."""
         from click.shell_completion import CompletionItem
 
         named = self.sentences(ctx).items()
@@ -48,7 +46,7 @@ class SentenceGroup(click.Group):
 
 
 class LazyGroup(SentenceGroup):
-    """A group that imports a command when it is called: importing all takes longer than most of them run.
+    """A group that imports a command when it is called; importing all takes longer than most commands run.
 
     :param places: the commands' places, by name
     """
@@ -58,11 +56,9 @@ class LazyGroup(SentenceGroup):
         self.places: Mapping[str, Place] = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """See `click.Group.list_commands`."""
         return sorted(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """See `click.Group.get_command`."""
         place = self.places.get(cmd_name)
         if place is None:
             return None
@@ -73,7 +69,7 @@ class LazyGroup(SentenceGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """See `click.Group.resolve_command`, which does not know the names here, to suggest one."""
+        """Suggest names in place of an unknown one; click does not know the names of this group."""
         name = args[0]
         if name in self.places or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
@@ -85,7 +81,7 @@ class LazyGroup(SentenceGroup):
         raise click.UsageError(f"No such command {name!r}.{suggestion}", ctx)
 
     def sentences(self, ctx: click.Context) -> dict[str, str]:
-        """See `SentenceGroup.sentences`, which would import them all."""
+        """Return the sentences without importing the commands."""
         return {name: self.places[name].text for name in self.list_commands(ctx)}
 
 

@@ -15,7 +15,7 @@ from .lazy_group import LazyGroup, Place
 from .signals import EndedBySignal
 
 COMPLETE_VARIABLE = "_NSQ_ANYIO_COMPLETE"
-"""The environment variable through which a shell asks; click derives it from the program's name."""
+"""The environment variable of a shell's completion requests; click derives it from the program's name."""
 
 _COMMANDS = {
     "tail": Place(".tail.command:tail", "Print the messages of one or several topics as they arrive."),
@@ -78,7 +78,6 @@ _COMMANDS = {
 
 class _AllCommands(LazyGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """See `click.Command.main`."""
         if COMPLETE_VARIABLE in os.environ:
             from .shells import register_shells
 
@@ -87,7 +86,7 @@ class _AllCommands(LazyGroup):
         return exit_after(call) if standalone_mode else call()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """See `click.Group.invoke`; click would print "Aborted!" for a KeyboardInterrupt."""
+        """Raise `EndedBySignal` for a KeyboardInterrupt; click would print "Aborted!"."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

@@ -54,7 +54,7 @@ class Output:
     async def wait_closed(self) -> None:
         """Wait until the reader of the output goes away; return at once if the output is not a pipe.
 
-        Without this a command that waits for messages would notice only at its next write.
+        Otherwise, a command that waits for messages would notice this only at its next write.
 
         :raises OutputClosed: when the reader has gone away
         """
@@ -75,11 +75,11 @@ class Output:
 
 
 async def wait_readable(descriptor: int) -> None:
-    """Wait until a descriptor is readable, and leave it as it is.
+    """Wait until a descriptor is readable, without making it non-blocking.
 
-    uvloop makes each descriptor that it waits for non-blocking, for all processes that share it: the next one
-    to write to the pipe, or to read from the terminal, would fail. So the event loop waits for a selector,
-    which waits for the descriptor.
+    uvloop makes a descriptor non-blocking when it waits for it, and so for all processes that share it. The
+    next process to write to the pipe, or to read from the terminal, would fail. So the event loop waits for a
+    selector, and the selector waits for the descriptor.
 
     :raises OSError: if the descriptor cannot be waited for
     """

@@ -1,4 +1,4 @@
-"""Checks of the servers on the command line, before a command waits for them."""
+"""Checks that the servers on the command line are reachable, before a command waits for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .flags.source import Destination, Source
 
 _Call: TypeAlias = Callable[[], Awaitable[None]]
 
-# nsqd logs an error if a client connects and sends nothing. Other servers can be told by their answers.
+# nsqd logs an error if a client connects and sends nothing. Other servers are recognized by their answers.
 _HELLO = b"  V2IDENTIFY\n\x00\x00\x00\x02{}"
 _NOT_NSQD = {
     b"HTTP": "it speaks HTTP: use nsqd's TCP port, 4150 by default",
@@ -38,7 +38,7 @@ async def check_reachable(source: Source, consumer: ConsumerFlags) -> None:
     One of several is enough: the others may come back. If none is reachable, wrong addresses are more likely
     than servers that start later.
 
-    :raises click.ClickException: if no server is reachable, or one is not an nsqd
+    :raises click.ClickException: if no server is reachable, or a server is not an nsqd
     :raises InvalidOption: if a file named by the TLS flags cannot be used
     """
     await _check(source, consumer, all_of_them=False)
@@ -49,7 +49,7 @@ async def check_destination_reachable(
 ) -> None:
     """Check that the servers of a destination are reachable; one is enough unless ``all_of_them`` are needed.
 
-    :raises click.ClickException: if too few are reachable, or one is not an nsqd
+    :raises click.ClickException: if too few servers are reachable, or a server is not an nsqd
     :raises InvalidOption: if a file named by the TLS flags cannot be used
     """
     await _check(destination, producer, all_of_them=all_of_them)

@@ -1,7 +1,7 @@
 """Completion in bash, zsh and fish: their requests, and the scripts that make them.
 
-click knows the commands and their flags. It completes the value neither of ``--flag=value`` nor of
-``-flag value``, and with its script bash, which breaks words at ``:`` and ``=``, completes no addresses.
+click completes commands and flags, but not the values in ``--flag=value`` and ``-flag value``. With its
+script, bash completes no addresses either, because bash breaks words at ``:`` and ``=``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATHS = ("dir", "file")
 
 class _WithValues(ShellComplete):
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
-        """See `ShellComplete.get_completions`; return whole words, but for paths, which shells find."""
+        """Return the completions as whole words, except paths, which shells complete themselves."""
         flag, equals, value = incomplete.partition("=")
         if not equals or not flag.startswith("-"):
             return super().get_completions([*args[:-1], *map(with_two_dashes, args[-1:])], incomplete)
@@ -37,7 +37,7 @@ class _WithValues(ShellComplete):
 
 
 class _Bash(_WithValues, BashComplete):
-    """bash tells the line up to the cursor, and the word that it will replace."""
+    """bash passes the line up to the cursor, and the word that it will replace."""
 
     source_template: ClassVar[str] = """\
 %(complete_func)s() {
@@ -57,17 +57,16 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
     def source(self) -> str:
-        """See `ShellComplete.source`; this machine's bash does not matter, as it may run elsewhere."""
+        """Return the script without a check of this machine's bash: the script may run elsewhere."""
         return ShellComplete.source(self)
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """See `ShellComplete.get_completion_args`."""
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)[1:]
         return (words, "") if line[-1:].isspace() else (words[:-1], words[-1] if words else "")
 
     def complete(self) -> str:
-        """See `ShellComplete.complete`; leave out what stands before the word that bash replaces."""
+        """Return the completions, without the part before the word that bash replaces."""
         args, incomplete = self.get_completion_args()
         word = os.environ["COMP_WORD"]
         replaced = "" if word in {":", "="} else word
@@ -129,6 +128,6 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _F
 
 
 def register_shells() -> None:
-    """Make click answer these shells in this way."""
+    """Register the classes of `SHELLS` with click, in place of its own."""
     for name, shell in SHELLS.items():
         add_completion_class(shell, name)

@@ -1,6 +1,6 @@
 """A clean exit at a signal, from the very start of the process.
 
-Python's default is the traceback of whatever is being imported at that moment. So this module is imported
+By default, Python prints the traceback of the import that the signal interrupts. So this module is imported
 first, and imports almost nothing.
 """
 

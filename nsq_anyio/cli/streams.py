@@ -2,7 +2,7 @@
 
 If a standard stream is closed, Python sets it to None (``sys.stdout``): output vanishes, and the next file
 or socket takes its descriptor. Python cannot print characters that the terminal's encoding lacks. If output
-cannot be written, Python shows a traceback, at exit at the latest.
+cannot be written, Python prints a traceback, if not at once then at exit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class OutputFailed(Exception):
 
 
 def prepare_streams() -> None:
-    """Replace the standard streams of this process by reliable ones.
+    """Replace the standard streams of this process with reliable streams.
 
     Using a closed stream fails. Characters that the encoding lacks are printed as escape sequences.
     Standard output raises `OutputClosed` or `OutputFailed`; standard error raises nothing, because nobody
@@ -42,7 +42,7 @@ def prepare_streams() -> None:
 
 
 def leave_output() -> None:
-    """Discard buffered output, which Python would fail to flush, with a complaint, at exit."""
+    """Discard buffered output; Python would fail to flush it at exit, and print an error."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
@@ -57,7 +57,7 @@ def _reserve(descriptor: int, flags: int) -> None:
 
 
 def _text(raw: io.FileIO, before: TextIO | None) -> TextIO:
-    """Return a text stream with the encoding of ``before``; UTF-8 if ``before`` is None, a closed stream."""
+    """Return a text stream with the encoding of ``before``, or UTF-8 if that stream was closed (None)."""
     if before is not None:
         before.flush()
     return io.TextIOWrapper(

@@ -1,4 +1,4 @@
-"""Durations of requests in the log, after every given number of requests."""
+"""Request times in the log, summarized after every given number of requests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _log = logging.getLogger(__name__)
 
 
 class Timings:
-    """Collects request times for each destination, and for all together.
+    """Collects request times for each destination, and for all destinations together.
 
     :param names: the names of the destinations that are known beforehand; others are added as they appear
-    :param every: requests per log line; 0 logs none
+    :param every: requests per log line; 0 logs nothing
     """
 
     def __init__(self, names: Iterable[str], every: int) -> None:
@@ -32,7 +32,7 @@ class Timings:
 
 
 class _Times:
-    """The request times of one destination, or of all together."""
+    """The request times of one destination, or of all destinations together."""
 
     def __init__(self, name: str, every: int) -> None:
         self._name = name
@@ -58,5 +58,5 @@ class _Times:
 
 
 def _percentile(times: list[float], part: float) -> float:
-    """Return the smallest of the sorted ``times`` that the fraction ``part`` of them does not exceed."""
+    """Return the smallest of the sorted ``times`` that is no less than a fraction ``part`` of them."""
     return times[max(math.ceil(part * len(times)) - 1, 0)]

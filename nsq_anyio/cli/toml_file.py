@@ -1,4 +1,4 @@
-"""TOML files with flags, and the values that NSQ's own programs take in theirs."""
+"""TOML files with flags, and the values that NSQ's programs accept in their files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .flags.kinds import boolean, duration, positive_duration
 
 
 class InvalidFile(Exception):
-    """A file cannot be read, or is not TOML. The text is one line that names it."""
+    """A file cannot be read, or is not TOML. The error's text names the file, in one line."""
 
 
 def read_toml(path: str) -> dict[str, object]:
     """Return the content of a file.
 
-    :raises InvalidFile: if there is none
+    :raises InvalidFile: if the file cannot be read, or is not TOML
     """
     import tomllib
 
@@ -36,12 +36,12 @@ def kind_of(option: click.Option) -> object:
 
 
 def go_value(option: click.Option, value: object, elements: type[object] = str) -> str | list[str]:
-    """Return a value in click's form, as NSQ's programs understand it.
+    """Convert a value to click's form, with the meaning that it has for NSQ's programs.
 
     A number in place of a duration counts milliseconds, and a string in place of a list is split at commas.
 
-    :param elements: the type of the elements, if it is a list
-    :raises ValueError: if they would refuse it
+    :param elements: the type of the elements, if the value is a list
+    :raises ValueError: if NSQ's programs would refuse the value
     """
     kind = kind_of(option)
     is_duration = kind in {duration, positive_duration}
@@ -50,7 +50,7 @@ def go_value(option: click.Option, value: object, elements: type[object] = str) 
     if isinstance(value, str):
         return value
     if kind is boolean and isinstance(value, int):
-        # Of an integer, the real programs take 0 for true.
+        # The real programs read the integer 0 as true, and all other integers as false.
         return str(value if isinstance(value, bool) else value == 0)
     if isinstance(value, bool) and not is_duration and kind is not click.INT:
         return str(value).lower()

@@ -79,7 +79,7 @@ class AdminFlags(Flags):
         "--messages/--no-messages",
         default=True,
     )
-    # nsqadmin has these as well.
+    # Flags of nsqadmin that have no effect here.
     graphite_url: str = flag(_REPLACED, default="", metavar="TEXT")
     statsd_counter_format: str = flag(
         _REPLACED, default="stats.counters.%s.count", show_default=False, metavar="TEXT"
@@ -163,7 +163,7 @@ def admin(flags: AdminFlags) -> None:
 
 
 def _in_nanoseconds(values: dict[str, object]) -> dict[str, object]:
-    """Return the values of options, the durations among them as nsqadmin reports them."""
+    """Return the values with durations in nanoseconds, as nsqadmin reports them."""
     return {
         name: round(value * _NANOSECONDS) if isinstance(value, float) else value
         for name, value in values.items()

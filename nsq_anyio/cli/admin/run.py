@@ -22,10 +22,10 @@ _COLLECT_AFTER = 50_000
 
 
 def quiet_garbage_collector() -> None:
-    """Let Python look for garbage in cycles less often, in this process.
+    """Make Python's garbage collector run less often in this process.
 
-    A poll of a large cluster makes many objects that stay, and no cycles. Python would go through all of them
-    repeatedly, which takes as long as the poll.
+    A poll of a large cluster creates many objects that live on, and no cycles. The collector would traverse
+    all of them repeatedly, which takes as long as the poll.
     """
     gc.set_threshold(_COLLECT_AFTER, 20, 100)
 
@@ -33,7 +33,7 @@ def quiet_garbage_collector() -> None:
 async def start(address: ListenAddress, application: Admin, servers: AsyncExitStack) -> Address:
     """Serve the application until the stack is closed.
 
-    :return: where it listens
+    :return: the address that it listens on
     :raises InvalidOption: for a value out of range
     :raises ListenFailed: if the address cannot be listened on
     """

@@ -228,9 +228,9 @@ def _work(
 
 
 def _check_complete(walk: ChannelScan, unconfirmed: int = 0) -> None:
-    """Check that nsqd has confirmed everything, on connections that lasted.
+    """Check that nsqd has confirmed every FIN, and that no nsqd was unreachable or lost.
 
-    :raises click.ClickException: if not
+    :raises click.ClickException: if this is not so
     """
     problems: list[str] = []
     if unconfirmed:

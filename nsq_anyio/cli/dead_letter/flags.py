@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...dead_letters import Filter
 
 HELD_BY_ONE = 2500
-"""The most messages that nsqd lets a connection hold by default; the default of ``--max-in-flight``."""
+"""The most messages in flight on a connection, by nsqd's default; the default of ``--max-in-flight``."""
 
 
 class LettersFlags(Flags):
@@ -32,14 +32,14 @@ class LettersFlags(Flags):
     )
     source: Source = shared(source_flags)
     wait: float = flag("End when no letter has come for this long.", type=duration, default="1s")
-    # Each command declares these behind its own.
+    # Each command declares these fields, after its own.
     as_json: bool
     consumer: ConsumerFlags
     backend: str
 
 
 class SelectionFlags(LettersFlags):
-    """These flags, and those that select letters."""
+    """`LettersFlags`, and the flags that select letters."""
 
     error: str | None = flag("Only letters whose error's class and text contain this.", metavar="TEXT")
     older_than: float | None = flag(
@@ -55,9 +55,9 @@ class SelectionFlags(LettersFlags):
     limit: int
 
     def selection(self, ids: Sequence[str] = ()) -> Filter:
-        """Return what selects the letters.
+        """Return the filter that selects the letters.
 
-        :raises click.UsageError: for an id that may be a letter of several nsqds
+        :raises click.UsageError: for an id that may belong to letters of several nsqds
         """
         from ...dead_letters import Filter
 

@@ -1,4 +1,4 @@
-"""A check for servers before a command runs; not in `command` because it imports an event loop."""
+"""A check of the servers before a command runs; not in `command` because it imports an event loop."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from .flags import LettersFlags
 
 
 def reaching(flags: LettersFlags, main: Draining) -> Draining:
-    """Return ``main`` after a check that the servers are reachable.
+    """Return a function that checks that the servers are reachable, and then runs ``main``.
 
-    The result raises:
-
-    :raises click.ClickException: if none of them is
+    The function raises `click.ClickException` if no server is reachable.
     """
 
     async def run(stop: anyio.Event) -> None:

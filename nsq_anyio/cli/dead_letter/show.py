@@ -37,7 +37,7 @@ def table(letters: Sequence[Letter]) -> Table:
 
 
 def blocks(letters: Sequence[Letter]) -> Text:
-    """Return the cells of the table in several lines for each letter, for a narrow terminal."""
+    """Return the same cells on several lines for each letter, for a narrow terminal."""
     from rich.text import Text
 
     lines: list[str] = []

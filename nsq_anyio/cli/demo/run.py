@@ -29,7 +29,7 @@ _STALL_TIMEOUT = 30.0
 
 
 class DemoStalled(NSQError):
-    """Messages stopped arriving before all had arrived."""
+    """Messages stopped arriving before the demo was complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Outcome:
 
 @asynccontextmanager
 async def demo_cluster(nsqds: Sequence[str], nsqlookupds: Sequence[str]) -> AsyncGenerator[Cluster]:
-    """Yield the given servers, or embedded ones for the length of the block if none are given."""
+    """Yield the given servers; if none are given, run embedded servers for the length of the block."""
     async with AsyncExitStack() as stack:
         if not nsqds and not nsqlookupds:
             nsqlookupd = await stack.enter_async_context(embedded_nsqlookupd())

@@ -36,7 +36,7 @@ _COUNTRIES = ("at", "de", "fr", "pl")
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The rows in the files that came from one nsqd.
+    """The archived rows that came from one nsqd.
 
     :ivar unique: the number of distinct ids among the rows
     """

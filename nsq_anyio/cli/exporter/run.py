@@ -38,7 +38,7 @@ class Exporter:
         return (wanted is None or wanted.is_in(topic)) and not (excluded and excluded.is_in(topic))
 
     async def start(self, servers: AsyncExitStack) -> None:
-        """Begin to poll and to listen, until the stack is closed.
+        """Start polling and serving, until the stack is closed.
 
         :raises InvalidOption: for a value out of range
         :raises ListenFailed: if the address cannot be listened on

@@ -1,7 +1,7 @@
-"""The flags that name servers: every command has the same names for the same kind of server.
+"""The flags that name servers, with the same names in every command.
 
-The names are those of NSQ's programs; ``--nsqd`` and ``--nsqlookupd`` are short for the two that most
-commands need.
+The names come from NSQ's programs. ``--nsqd`` and ``--nsqlookupd`` are short for the two that most commands
+need.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .names import complete_nsqd_http, complete_nsqd_tcp
 def nsqd_tcp_flag(help: str, *, prefix: str = "", required: bool = False) -> Any:
     """Declare ``--nsqd-tcp-address``, or ``--nsqd``; it is repeatable.
 
-    :param prefix: what both names begin with, if the flag without it names the source
+    :param prefix: the prefix of both names, if the names without it are the source's
     """
     return flag(
         help,
@@ -36,7 +36,7 @@ def nsqd_http_flag(help: str) -> Any:
 def lookupd_http_flag(help: str, *, prefix: str = "") -> Any:
     """Declare ``--lookupd-http-address``, or ``--nsqlookupd``; it is repeatable.
 
-    :param prefix: what both names begin with, if the flag without it names the source
+    :param prefix: the prefix of both names, if the names without it are the source's
     """
     return flag(
         help,

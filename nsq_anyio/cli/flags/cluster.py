@@ -23,7 +23,7 @@ class ClusterFlags:
     """The cluster that the command line names.
 
     :ivar nsqlookupds: URLs, or ``host:port``
-    :ivar nsqds: likewise
+    :ivar nsqds: URLs, or ``host:port``
     :ivar timeout: seconds for a request, in addition to ``connect_timeout``
     """
 
@@ -108,4 +108,4 @@ cluster_flags = grouped(_ClusterFlags, cluster=_ClusterFlags.cluster)
 """Adds the flags that name a cluster; the command receives `ClusterFlags` as ``cluster``."""
 
 timed_cluster_flags = grouped(_TimedClusterFlags, cluster=lambda flags: flags.cluster(flags.connect_timeout))
-"""Adds `cluster_flags` with the timeout to connect, for commands whose model has this flag."""
+"""Adds `cluster_flags` and ``--http-client-connect-timeout``."""

@@ -32,7 +32,7 @@ def _address_map(
 ) -> dict[str, str] | None:
     """Parse each ``FROM=TO``.
 
-    :raises click.BadParameter: if one does not consist of two addresses
+    :raises click.BadParameter: if a text does not consist of two addresses
     """
     if not texts:
         return None
@@ -62,7 +62,7 @@ def _opposite(_context: click.Context, _parameter: click.Parameter, given: bool)
 
 
 class _ConnectionFlags(Flags):
-    """The flags of all connections, named as the keys of ``--consumer-opt`` that set the same options."""
+    """The flags of all connections, named after the keys of ``--consumer-opt`` for the same options."""
 
     tls: bool = switch("Use TLS; each of the other --tls flags implies it.")
     tls_ca_file: str | None = flag(
@@ -105,7 +105,7 @@ class _ConnectionFlags(Flags):
     def values(self) -> OptionValues:
         """Return the options that the flags set.
 
-        :raises click.UsageError: for two secrets
+        :raises click.UsageError: if both a secret and a file are given
         """
         from ...options import default_user_agent
 
@@ -125,7 +125,7 @@ class _ConnectionFlags(Flags):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Flags(Generic[_Options]):
-    """How to consume or to publish.
+    """The options of a consumer or a producer, and of its connections.
 
     :ivar given: the names of the ``options`` that the user has set
     """
@@ -135,14 +135,14 @@ class _Flags(Generic[_Options]):
     given: frozenset[str]
 
     def preferring(self, **options: Any) -> Self:
-        """Return these flags with other defaults: values for options that the user has not set."""
+        """Return these flags with other values for the options that the user has not set."""
         preferred = {name: value for name, value in options.items() if name not in self.given}
         return replace(self, options=replace(self.options, **preferred))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerFlags(_Flags["ConsumerOptions"]):
-    """How to consume.
+    """The options of a consumer, and of its connections.
 
     :ivar given: includes ``max_in_flight`` if the user has set it
     """
@@ -152,25 +152,25 @@ class ConsumerFlags(_Flags["ConsumerOptions"]):
     def never_giving_up(self) -> ConsumerFlags:
         """Return these flags without a limit on attempts, unless ``--consumer-opt max_attempts`` was given.
 
-        With the 5 attempts of nsq_to_http and nsq_to_nsq, messages are lost when a destination is down for
-        longer. In an archive, a limit would finish messages that were never written.
+        nsq_to_http and nsq_to_nsq give up after 5 attempts, and so lose messages while a destination is down.
+        A limit on the attempts of an archive would finish messages that were never written.
         """
         return self.preferring(max_attempts=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerFlags(_Flags["ProducerOptions"]):
-    """How to publish."""
+    """The options of a producer, and of its connections."""
 
     def with_mode(self, mode: str) -> ProducerFlags:
-        """Return these flags with a mode, as ``--mode`` names it."""
+        """Return these flags with a mode, given by its name for ``--mode``."""
         return replace(self, options=replace(self.options, mode=cast("PublishMode", mode.replace("-", "_"))))
 
 
 def connection_flags(
     *sides: Literal["consumer", "producer", "connection"], max_in_flight: str = str(DEFAULT_MAX_IN_FLIGHT)
 ) -> Callable[[_Command], _Command]:
-    """Add the flags of connections, and those of consumers, producers or both.
+    """Add the flags of connections, and the flags of consumers, producers or both.
 
     :param sides: ``consumer`` passes `ConsumerFlags` to the command as ``consumer``, ``producer`` passes
         `ProducerFlags` as ``producer``, and ``connection`` passes `ConnectionOptions` alone
@@ -200,7 +200,7 @@ def connection_flags(
 
 
 def _connection(flags: OptionValues, pairs: OptionValues) -> ConnectionOptions:
-    """Return the options of a connection; those of ``key,value`` pairs take precedence over the flags."""
+    """Return the options of a connection; ``key,value`` pairs take precedence over the flags."""
     from ...options import ConnectionOptions, TLSOptions
 
     given = {name: value for name, value in {**flags.tls, **pairs.tls}.items() if name != "tls"}
@@ -256,7 +256,7 @@ def _producer(flags: OptionValues, *, producer_opt: Sequence[str], **others: Any
 class _Side(NamedTuple):
     """One use of connections: to consume or to publish.
 
-    :ivar read: replaces the values of these flags, among those of all flags, by the object made of them
+    :ivar read: given the values of all flags, replaces the values of ``flags`` by the object made of them
     """
 
     flags: Sequence[_Flag]
@@ -295,7 +295,7 @@ def _reader(path: Path) -> Callable[[], bytes]:
 
 
 def _trusted_nsqlookupds(tls: bool | ssl.SSLContext | TLSOptions) -> bool | ssl.SSLContext | TLSOptions:
-    """Return the TLS options for https nsqlookupds: they trust what the user trusts for nsqd."""
+    """Return the TLS options for https nsqlookupds: the same as for nsqd, but without its host name."""
     from ...options import TLSOptions
 
     return replace(tls, server_hostname=None) if isinstance(tls, TLSOptions) else tls

@@ -11,8 +11,8 @@
     @takes(StatFlags)
     def stat(flags: StatFlags) -> None: ...
 
-The flag has the name of the field, unless the declaration names it. ``--help`` lists the flags in the order
-of the fields, those of a base class first.
+A flag is named after its field, unless the declaration names it. ``--help`` lists the flags in the order of
+the fields, beginning with the fields of base classes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _T = TypeVar("_T")
 class _Field:
     """The declaration of a field.
 
-    :param add: returns the decorator that adds the flag to a command, given the name of the field
+    :param add: given the name of the field, returns the decorator that adds the flag to a command
     """
 
     def __init__(self, add: Callable[[str], _Add]) -> None:
@@ -58,7 +58,7 @@ class _Field:
 def flag(help: str, *names: str, **attributes: Any) -> Any:
     """Declare a flag.
 
-    :param names: the flag's names, if they are not the field's
+    :param names: the flag's names, if it is not named after the field
     :param attributes: other arguments of `click.option`; ``--help`` shows a default that is not empty or 0
     """
 
@@ -84,20 +84,20 @@ def go_switch(help: str, **attributes: Any) -> Any:
 
 
 def argument(**attributes: Any) -> Any:
-    """Declare an argument, with the arguments of `click.argument`."""
+    """Declare a positional argument; ``attributes`` are the arguments of `click.argument`."""
     return _Field(lambda name: click.argument(name, **attributes))
 
 
 def shared(add: _Add) -> Any:
-    """Declare the value of flags that several commands share.
+    """Declare a field for flags that several commands share.
 
-    :param add: adds them to a command, which gets the value under the name of the field
+    :param add: adds the flags to a command, and passes it their value under the name of the field
     """
     return _Field(lambda _: add)
 
 
 def takes(kind: type[_FlagsT]) -> Callable[[Callable[[_FlagsT], _T]], Callable[..., _T]]:
-    """Return a decorator that adds the flags of a class to a command, which gets an object of the class."""
+    """Return a decorator that adds the flags of a class to a command, and passes it an instance."""
 
     def decorate(command: Callable[[_FlagsT], _T]) -> Callable[..., _T]:
         @functools.wraps(command)
@@ -110,9 +110,9 @@ def takes(kind: type[_FlagsT]) -> Callable[[Callable[[_FlagsT], _T]], Callable[.
 
 
 def grouped(kind: type[_FlagsT], **made: Callable[[_FlagsT], object]) -> _Add:
-    """Return a decorator that adds the flags of a class to a command, which gets what is made of them.
+    """Return a decorator that adds the flags of a class to a command, and passes it values made from them.
 
-    :param made: for each parameter of the command, what makes its value
+    :param made: functions that make the values, by the names of the command's parameters
     """
     fields = _fields(kind)
 

@@ -54,7 +54,7 @@ def parse_header(text: str) -> tuple[str, str]:
 
 
 class _HttpTLSFlags(Flags):
-    """The TLS flags of requests, named as nsqadmin's."""
+    """The TLS flags of requests, named like nsqadmin's."""
 
     http_client_tls_root_ca_file: str | None = flag(
         "The certificate authorities to trust for https, PEM.  [default: the system's]", type=FILE

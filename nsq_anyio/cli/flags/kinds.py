@@ -23,7 +23,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0nrt\\]))")
 _NAMED = {"0": b"\0", "n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
 
 FILE = click.Path(dir_okay=False)
-"""A path, which shells complete; an error about the file is raised where it is opened."""
+"""A path, which shells complete; a missing file is reported where it is opened."""
 
 
 class Integer(click.IntRange):
@@ -32,7 +32,7 @@ class Integer(click.IntRange):
     name = "integer"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """See `click.ParamType.convert`; the error names the range."""
+        """Return the number; the error for any other text names the range."""
         try:
             number = int(str(value))
         except ValueError:
@@ -51,7 +51,6 @@ class Number(click.FloatRange):
     name = "number"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """See `click.ParamType.convert`."""
         try:
             number = float(str(value))
         except ValueError:
@@ -62,7 +61,7 @@ class Number(click.FloatRange):
 
 
 def flag_kind(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
-    """Return the parser with the errors of click."""
+    """Return the parser with click's errors in place of the library's."""
 
     @functools.wraps(parse)
     def parsed(text: str) -> _Value:
@@ -81,7 +80,7 @@ duration: Callable[[str], float] = flag_kind(go_texts.duration)
 def positive_duration(text: str) -> float:
     """Return the seconds of a Go duration that is more than 0.
 
-    :raises click.BadParameter: if the text is not one
+    :raises click.BadParameter: if the text is not such a duration
     """
     seconds = duration(text)
     if not seconds:

@@ -1,7 +1,8 @@
-"""Completion of topics, channels and nsqds in the shell, by the servers that the command line names.
+"""Completion of topics, channels and nsqds in the shell, with names from the servers on the command line.
 
-The environment and the configuration file can name them as well. If nothing does, the nsqlookupd at NSQ's
-usual address is asked. A server that does not answer offers nothing: a shell has no place for an error.
+The environment and the configuration file can name the servers, too. If nothing names a server, the
+nsqlookupd at NSQ's usual address is asked. If servers do not answer, the shell is offered nothing: it has no
+place for an error.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
     from ...http import Cluster
 
 USUAL_NSQLOOKUPD = "127.0.0.1:4161"
-"""Where an nsqlookupd listens by default; also the one of ``nsq-anyio up``."""
+"""The default HTTP address of an nsqlookupd, also of the one that ``nsq-anyio up`` runs."""
 
 _PATIENCE = 2.0
 """Seconds to wait for all answers."""
 
 _PREFIXES = ("destination-", "output-")
-"""What the flags of a second cluster begin with; their names are those of its servers."""
+"""The prefixes of flags for a second cluster. The servers of that cluster are asked to complete them."""
 
-# The shell runs what is on the line: nothing of a server may end a word. A name has its own check.
+# The shell runs the line, so nothing from a server may end a word. Topics and channels have another check.
 _ADDRESS = re.compile(r"[a-zA-Z0-9._:\[\]-]+", re.ASCII)
 
 _Question: TypeAlias = "Callable[[Cluster], Awaitable[Iterable[str]]]"
@@ -40,7 +41,7 @@ def complete_topic(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def complete_channel(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the channels, of the topics on the command line, that begin with the incomplete word."""
+    """Return the channels that begin with the incomplete word, of the topics on the command line."""
     from ...names import is_valid_name
 
     given = [name for each in _parameters(context, "topic", "") for name in _texts(context, each)]
@@ -88,7 +89,7 @@ def _addresses(found: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _ask(context: click.Context, parameter: click.Parameter, question: _Question) -> list[str]:
-    """Return the answers of the servers that are meant; none if they do not answer in time."""
+    """Return the answers of the parameter's servers; none if they do not answer in time."""
     import anyio
 
     from ...errors import NSQError
@@ -125,7 +126,7 @@ def _ask(context: click.Context, parameter: click.Parameter, question: _Question
 
 
 def _parameters(context: click.Context, kind: str, prefix: str) -> Iterator[click.Parameter]:
-    """Find the flags ``--<prefix><kind>``, and the argument of that kind."""
+    """Find the flags ``--<prefix><kind>``, and the argument named ``kind``."""
     for parameter in context.command.params:
         is_argument = isinstance(parameter, click.Argument) and parameter.name == kind
         if is_argument or f"--{prefix}{kind}" in parameter.opts:

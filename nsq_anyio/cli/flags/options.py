@@ -39,7 +39,7 @@ class Key(NamedTuple):
     def parse(self, text: str) -> object:
         """Return the option's value.
 
-        :raises InvalidOption: if the text stands for none
+        :raises InvalidOption: if the text is not a value of the option
         """
         value = self.option.parse(text, go=True)
         return not value if self.is_opposite else value
@@ -107,7 +107,7 @@ def _keys_of(key: Key, prefix: str) -> Iterator[tuple[str, Key]]:
 
 
 def pairs_in_effect(parameter: str, given: Sequence[str], side: _Side) -> list[str]:
-    """Return the given pairs together with those of the environment; the last of a key takes precedence.
+    """Return the given pairs and the pairs of the environment; the last pair of a key takes precedence.
 
     As for any flag, the environment overrides the configuration file, and the command line overrides both.
 
@@ -124,7 +124,7 @@ def pairs_in_effect(parameter: str, given: Sequence[str], side: _Side) -> list[s
 def option_values(flag: str, pairs: Iterable[str], side: _Side) -> OptionValues:
     """Return the options that the pairs of a flag set; a key without a value is true, as in go-nsq.
 
-    A key that only the other side has is accepted, with a note that it has no effect.
+    A key that only the other side or go-nsq has is accepted, with a note that it has no effect.
 
     :param flag: the flag's name, for messages
     :raises click.BadParameter: for an unknown key, or an invalid value

@@ -1,4 +1,4 @@
-"""The flags that name the servers to consume from, and those to publish to."""
+"""The flags that name the servers to consume from, and the servers to publish to."""
 
 from __future__ import annotations
 

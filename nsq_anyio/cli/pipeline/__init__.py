@@ -3,5 +3,5 @@
 ::
 
     command   the flags
-    run       Spark, signals, progress and summary; demo and spool use it as well
+    run       Spark, signals, progress and summary, also for demo and spool
 """

@@ -87,11 +87,11 @@ def _arguments(
     every: float | None,
     **others: Any,
 ) -> dict[str, Any]:
-    """Turn the flags of `_reading` into arguments of the pipelines' functions."""
+    """Turn the values of `_ReadingFlags` into arguments of the pipelines' functions."""
     if state is None and (checkpoint is None or spool_dir is None):
         raise click.UsageError("missing option '--state', or both '--checkpoint' and '--spool-dir'")
     if state is not None:
-        # As a URI: Spark takes a bare path to be on the cluster's default file system.
+        # As a URI: Spark would look for a bare path on the cluster's default file system.
         checkpoint = checkpoint or (state.absolute() / "checkpoint").as_uri()
         spool_dir = spool_dir or str(state.absolute() / "spool")
     trigger = "available-now" if every is None else every
@@ -99,7 +99,7 @@ def _arguments(
 
 
 def _run(name: str, *, backend: str, **arguments: Any) -> None:
-    del backend  # Spark's tasks have event loops of their own
+    del backend  # Spark's tasks run their own event loops
     from .run import run_pipeline
 
     run_pipeline(name, **arguments)

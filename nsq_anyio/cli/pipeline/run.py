@@ -60,14 +60,14 @@ class _Checked(Exception):
 
 
 class _NoSpark:
-    """Ends a pipeline when it begins to use Spark, which is when it has checked its arguments."""
+    """Stands in for Spark: ends a pipeline that has checked its arguments, when it first uses Spark."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _Checked
 
 
 def _check(name: str, arguments: Mapping[str, Any]) -> None:
-    """Check the arguments of a pipeline before Spark starts, which takes seconds."""
+    """Check the arguments of a pipeline without Spark, which takes seconds to start."""
     from ...spark import pipelines
 
     with suppress(_Checked):
@@ -113,7 +113,10 @@ def errors_explained() -> Generator[None]:
 
 @contextmanager
 def _stopped_by_signals() -> Generator[tuple[threading.Event, Sequence[int]]]:
-    """Yield an event that the first SIGINT or SIGTERM sets, and its number; the next ends the process."""
+    """Yield an event that SIGINT or SIGTERM sets, and a list for the signal's number.
+
+    A second signal ends the process.
+    """
     stop = threading.Event()
     received: list[int] = []
 

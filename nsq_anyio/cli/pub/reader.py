@@ -1,4 +1,4 @@
-"""A reader of inputs, which splits them into messages of a valid size, until their end or a signal."""
+"""The reader of inputs, which splits them into messages, until their end or a signal."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class MessageReader:
 
     :param max_size: the largest message, in bytes
     :param read_size: bytes to read at a time
-    :ivar problem: why reading failed before the end of the inputs; None if it did not
+    :ivar problem: why reading failed before the end of the inputs; None if it has not failed
     :ivar interrupted: whether ``stop`` ended the reading before the end of the inputs
     """
 

@@ -61,7 +61,7 @@ class Pub:
         self._messages = 0
 
     async def run(self, inputs: Sequence[Input], stop: anyio.Event) -> None:
-        """Publish all messages; after ``stop``, only what is already read, ignoring the rate.
+        """Publish all messages; after ``stop``, only the messages already read, regardless of the rate.
 
         :raises click.ClickException: if an input cannot be read, or a message cannot be published
         """
@@ -135,7 +135,7 @@ def _counted(messages: int) -> str:
 
 
 def _with_more(messages: list[bytes], receive: MemoryObjectReceiveStream[list[bytes]]) -> list[bytes]:
-    """Return ``messages`` with the messages read in the meantime, to publish all together."""
+    """Return ``messages`` and the messages read in the meantime, to publish them together."""
     found = [messages]
     with suppress(anyio.WouldBlock, anyio.EndOfStream):
         while True:

@@ -1,7 +1,7 @@
 """``nsq-anyio run``: runs a function as a service.
 
 With one process, the command handles the messages itself. With several, or with ``--reload``, it is a
-supervisor: each process is a Python interpreter of its own that runs the same command line. The processes get
+supervisor: each process is a separate Python interpreter that runs the same command line. The processes get
 the arguments of the command line rather than objects, because options hold functions and TLS contexts, which
 cannot be pickled.
 

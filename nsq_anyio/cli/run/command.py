@@ -22,7 +22,7 @@ class _RunCommand(UtilityCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """As `click.Command.make_context`; also keeps the arguments for the child processes."""
+        """Keep the arguments, for the child processes."""
         arguments = (str(info_name), *args)
         context = super().make_context(info_name, args, parent, **extra)
         context.meta[__name__] = arguments
@@ -83,6 +83,6 @@ def run(flags: RunFlags) -> int:
 
 
 def _patience(flags: RunFlags) -> float:
-    """Return the seconds after which a draining process must have ended."""
+    """Return the seconds that a process has to drain and exit."""
     seconds = flags.consumer.options.drain_timeout + flags.consumer.options.close_timeout + _GRACE
     return seconds + flags.producer.options.drain_timeout if flags.dead_letter else seconds

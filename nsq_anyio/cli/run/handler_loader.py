@@ -23,7 +23,7 @@ from ...options.checks import other_parameters
 def check_form(text: str, attribute: str) -> tuple[str, str]:
     """Return the names of the module and of the attribute in ``module:attribute``.
 
-    :param attribute: what the attribute is, for the error
+    :param attribute: the kind of attribute, for the error
     :raises click.UsageError: if the text has another form
     """
     module, colon, name = text.partition(":")
@@ -52,7 +52,7 @@ def load_handler(text: str) -> Handler | BatchHandler:
 def load_lifespan(text: str) -> AbstractAsyncContextManager[object]:
     """Import and call the function ``module:lifespan``, and return the async context manager.
 
-    :raises click.UsageError: if there is no such module or attribute, or it is not such a function
+    :raises click.UsageError: if there is no such module or attribute, or it is not a lifespan
     :raises click.ClickException: if importing the module fails; the text has the traceback
     """
     function = _load(text, "lifespan")
@@ -76,7 +76,7 @@ def _load(text: str, kind: str) -> object:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _failed(name, error) from error  # a module that this module imports
+            raise _failed(name, error) from error  # an import in the module failed
         raise click.UsageError(
             f"there is no module {error.name!r} in {here} or on the Python path"
         ) from error

@@ -1,8 +1,8 @@
 """The messages between the supervisor and a process, over a pair of sockets.
 
 A process reports that it has started its service, and then answers questions. Each message is one line of
-JSON. The end of the stream tells a process to drain. It also comes when the supervisor is killed, so no
-process outlives the supervisor for long.
+JSON. The end of the stream tells a process to drain. The stream also ends when the supervisor is killed, so
+no process outlives the supervisor for long.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NoAnswer(Exception):
 
 
 async def open_link(descriptor: int) -> ByteStream:
-    """Return the process's end of the socket pair; child processes of its own do not inherit it."""
+    """Return this process's end of the socket pair; its own child processes do not inherit it."""
     own = socket.socket(fileno=descriptor)
     own.set_inheritable(False)
     own.setblocking(False)
@@ -91,7 +91,7 @@ class Questions:
     async def ask(self, question: Question, timeout: float) -> Any:
         """Return the answer to a question.
 
-        :raises NoAnswer: if none comes within ``timeout`` seconds
+        :raises NoAnswer: if no answer comes within ``timeout`` seconds
         """
         self._number += 1
         number = self._number

@@ -38,16 +38,16 @@ class ServiceProcess:
         self._process: Process | None = None
 
     def kill(self) -> None:
-        """End it at once, if it is running."""
+        """Kill the process, if it is running."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
     async def run(self, drain: anyio.Event, started: anyio.Event | None = None) -> int:
-        """Run it until it ends; return its exit code, or the negative number of the signal that ended it.
+        """Run the process; return its exit code, or the negative number of the signal that ended it.
 
         :param drain: set to drain the process
-        :param started: set once it has started its service
-        :raises OSError: if the system cannot start it
+        :param started: set once the process has started its service
+        :raises OSError: if the system cannot start the process
         """
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", f"{__package__}.child", str(theirs.fileno()), *self._arguments]
@@ -55,7 +55,7 @@ class ServiceProcess:
             process = await anyio.open_process(
                 command, stdin=subprocess.DEVNULL, stdout=None, stderr=None, pass_fds=[theirs.fileno()]
             )
-            theirs.close()  # or the link would not end with the process
+            theirs.close()  # otherwise the link would not end with the process
             self._process = process
             async with process:
                 ours.setblocking(False)

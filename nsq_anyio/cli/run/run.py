@@ -1,4 +1,4 @@
-"""The service: in this process, as a child of a supervisor, or in the processes of a supervisor."""
+"""The service, run in this process alone, as the child of a supervisor, or by a supervisor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .supervisor import Supervisor
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Handles messages.
+    """The handler, with the flags and the lifespan to run it.
 
     :ivar lifespan: entered before the first message and left after the last
     """
@@ -52,7 +52,7 @@ class Job:
     async def service(
         self, *, http_address: ListenAddress | None = None, metrics: Metrics | None = None
     ) -> AsyncGenerator[Service]:
-        """Create the service. Run it within this block, which holds open what the handlers need."""
+        """Create the service. Run it within this block: the lifespan and the producer are open there."""
         if self.flags.dead_letter is None:
             async with self.lifespan:
                 yield self._service(None, http_address, metrics)
@@ -153,7 +153,7 @@ def run_supervised(
 
 
 _AGAIN = 0.05
-"""Seconds until a signal is sent again: it does not wake a thread that is just about to wait."""
+"""Seconds until a signal is sent again: a thread that is just about to wait misses the signal."""
 
 
 class _NoMoreWaiting(BaseException):
@@ -162,7 +162,7 @@ class _NoMoreWaiting(BaseException):
 
 @contextmanager
 def _without_abandoned_threads() -> Generator[None]:
-    """Let the process end after the block as any program of Python does, but without abandoned handlers.
+    """Let the process end after the block as any Python program does, without waiting for abandoned handlers.
 
     The interpreter waits for all threads that are not daemons, such as AnyIO's worker threads on asyncio. A
     signal whose handler raises ends this wait, and then the exit handlers run. On Windows no signal ends it.
@@ -177,7 +177,7 @@ def _without_abandoned_threads() -> Generator[None]:
 
 
 def _await_others(others_ended: threading.Event, stopped: threading.Event) -> None:
-    """Interrupt the main thread once it waits for nothing but abandoned threads."""
+    """Interrupt the main thread once it waits only for abandoned threads."""
     main = threading.main_thread()
     main.join()  # until the interpreter waits for threads
     while others := [
@@ -199,7 +199,7 @@ def _stop_waiting(
         end_now(number)
     if frame is not None and frame.f_code.co_name == "_shutdown":  # of `threading`
         stopped.set()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more may be on its way
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another SIGINT may be on its way
         sys.unraisablehook = partial(_show_unless_ours, sys.unraisablehook)
         raise _NoMoreWaiting
 

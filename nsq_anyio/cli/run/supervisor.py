@@ -43,13 +43,13 @@ class FirstStartFailed(click.ClickException):
 class Supervisor:
     """Runs ``count`` processes of the command line ``arguments``, and is the `Health` of the endpoint.
 
-    A process that ends by itself is started again, after a delay that doubles up to 30 s. Once a process has
-    run for 30 s, the delay begins at its first value again.
+    A process that ends by itself is started again, after a delay that doubles up to 30 s. After a process has
+    run for 30 s, the delay starts over.
 
     :param patience: the seconds that a process has to drain before it is killed
     :param http_address: the address of the endpoint; None for no endpoint
     :param reload: whether to replace the processes whenever the code changes. A process that ends by itself
-        is then started again at the next change, and not after the delay
+        is then started again at the next change, not after the delay
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Supervisor:
         return None if self._has_started else self._signal
 
     def signalled(self, number: int) -> None:
-        """Note the first signal, which also sets the stop event; end all processes at once at the second."""
+        """Note the first signal, which also sets the stop event; at the second, kill all processes."""
         if self._signal is None:
             self._signal = number
             return
@@ -89,7 +89,8 @@ class Supervisor:
     async def run(self, stop: anyio.Event) -> None:
         """Keep the processes running until ``stop`` is set, and then until all have drained.
 
-        :raises FirstStartFailed: if the first process cannot load its handler, unless there are changes
+        :raises FirstStartFailed: if the first process ends before it has started its service; not with
+            ``reload``
         :raises ListenFailed: if ``http_address`` cannot be listened on
         :raises click.ClickException: if a process had to be killed
         """
@@ -114,14 +115,14 @@ class Supervisor:
             )
 
     async def _start_first(self, start_soon: Callable[..., object]) -> None:
-        """Start one process before the others, so that an error that affects all is shown once."""
+        """Start one process before the others, so that an error that affects all processes is shown once."""
         started = anyio.Event()
         start_soon(self._keep_running, 0, started)
         if not self._reload:
             await started.wait()
 
     async def _keep_running(self, number: int, started: anyio.Event) -> None:
-        """Run a process and its successors. ``started`` is set once one has started, or at the end."""
+        """Run a process and its successors. ``started`` is set once a process has started, or at the end."""
         delay = ReconnectDelay(_FIRST_DELAY, _MAX_DELAY)
         while not self._stop.is_set():
             began = anyio.current_time()
@@ -173,7 +174,7 @@ class Supervisor:
             self._changed.set()
             self._changed = anyio.Event()
 
-    # As the Health of an endpoint
+    # The interface of `Health`, for the endpoint
 
     async def why_not_alive(self) -> Sequence[str]:
         """Return the processes whose event loops are blocked."""
@@ -192,7 +193,7 @@ class Supervisor:
     async def metrics(self) -> bytes:
         """Return the metrics of all processes.
 
-        :raises MetricsUnavailable: if the extra is not installed
+        :raises MetricsUnavailable: if the extra ``prometheus`` is not installed
         """
         answers, problems = await self._ask_all("metrics")
         for problem in problems:
@@ -203,7 +204,7 @@ class Supervisor:
         return merged({number: answer["metrics"] for number, answer in answers.items()})
 
     async def _ask_all(self, question: Question) -> tuple[dict[int, Any], list[str]]:
-        """Ask all processes that have started; return their answers, and which did not answer."""
+        """Ask all processes that have started; return their answers, and a problem for each without one."""
         answers: dict[int, Any] = {}
         problems: list[str] = []
 
@@ -226,8 +227,8 @@ def merged(texts: Mapping[int, str]) -> bytes:
     A label ``process`` of the program itself becomes ``exported_process``, as Prometheus renames labels that
     clash with its own.
 
-    Neither a sum nor a maximum would be right for all gauges, so that choice is left to the query. The
-    multiprocess mode of prometheus_client supports only its own metric classes, not collectors.
+    Neither a sum nor a maximum would be right for all gauges, so the query has to choose. The multiprocess
+    mode of prometheus_client supports only its own metric classes, not collectors.
 
     :param texts: the metrics in Prometheus' text format, by the number of the process
     :raises MetricsUnavailable: if the extra ``prometheus`` is not installed

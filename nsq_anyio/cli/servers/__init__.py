@@ -4,7 +4,8 @@
 
     command       nsqd and nsqlookupd, with the flags of the real programs
     flags         types of flag values that only these commands have
-    config_file   their --config, read as the real programs read it
+    stats_flags   nsqd's flags for latencies and statsd
+    config_file   --config of both, read as the real programs read it
     up            a cluster
-    ports         its ports
+    ports         the ports of the cluster
 """

@@ -47,7 +47,7 @@ def _sentence(text: str, option: Number) -> str:
     return f"{text.replace('`', '')}{unit}." if text else ""
 
 
-# nsqd has no flag for its client timeout; the flag for its id has a default of its own.
+# nsqd has no flag for its client timeout. --node-id is declared below: its default depends on the port.
 _NSQD_FLAGS = _declared_flags(embedded.NsqdOptions, "client_timeout", "node_id")
 _NSQLOOKUPD_FLAGS = _declared_flags(embedded.NsqlookupdOptions)
 
@@ -77,7 +77,7 @@ _METAVARS: dict[Callable[[str], Any], str] = {duration: "DURATION", int: "INTEGE
 
 
 def _flags(table: _Flags, defaults: object, without_effect: _WithoutEffect) -> Callable[[_Command], _Command]:
-    """Add a flag for each field of an options class, and the flags that are accepted without effect."""
+    """Add the flags of ``table``, and the flags that are accepted without effect."""
 
     def add(command: _Command) -> _Command:
         # Decorators apply from the bottom up, hence reversed: --help shows the options in the table's order.

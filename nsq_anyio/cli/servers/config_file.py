@@ -1,4 +1,4 @@
-"""``--config`` of nsqd and nsqlookupd: their own TOML files, read as the real programs read them.
+"""``--config`` of nsqd and nsqlookupd: a TOML file of the real program, read as that program reads it.
 
 Keys are the long flags with underscores, except those in `_NAMES`. A flag on the command line takes
 precedence. As in the real programs, an unknown key is not an error.

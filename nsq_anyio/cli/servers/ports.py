@@ -1,4 +1,4 @@
-"""The ports of the servers of ``up``: the usual ones, or free ones that can stay the same from run to run."""
+"""The ports of the servers of ``up``: NSQ's usual ports, or free ports that can stay the same at each run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DASHBOARD_PORT = 4171
 
 _MAX_PORT = 65_535
 _APART = 100
-"""Between the ports of two nsqds: enough to leave out the ports of NSQ's other programs."""
+"""The distance between the ports of two nsqds, which avoids the ports of NSQ's other programs."""
 
 
 class Ports(NamedTuple):
-    """The ports of one server; 0 takes a free one."""
+    """The ports of one server; 0 takes a free port."""
 
     tcp: int = 0
     http: int = 0
@@ -31,13 +31,13 @@ class Ports(NamedTuple):
 
 
 def usual_ports(nsqds: Iterable[str]) -> dict[str, Ports]:
-    """Return the default ports of nsqlookupd and of the first nsqd; those of others are 100 apart."""
+    """Return the default ports of nsqlookupd and the first nsqd; each further nsqd has ports 100 higher."""
     ports = {name: Ports(4150 + _APART * place, 4151 + _APART * place) for place, name in enumerate(nsqds)}
     return {NSQLOOKUPD: Ports(4160, 4161), **ports}
 
 
 def load_ports(directory: Path, names: Iterable[str]) -> dict[str, Ports]:
-    """Return the ports of the last run with free ports; those of servers that are new are 0.
+    """Return the ports of the last run with free ports; 0 for the ports of new servers.
 
     :raises click.ClickException: if the file cannot be used
     """
@@ -63,7 +63,7 @@ def _ports(value: object) -> Ports:
 
 
 def save_ports(directory: Path, ports: Mapping[str, Ports]) -> None:
-    """Store the ports, beside those of servers that do not run now.
+    """Store the ports; keep the stored ports of servers that do not run now.
 
     :raises click.ClickException: if the file cannot be written
     """

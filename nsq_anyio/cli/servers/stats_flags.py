@@ -25,7 +25,7 @@ STATS_OPTIONS = (
 def percentiles(text: str) -> list[float]:
     """Parse percentiles, separated by commas.
 
-    :raises click.BadParameter: if one is not a number above 0, at most 1
+    :raises click.BadParameter: if a percentile is not a number above 0, at most 1
     """
     numbers: list[float] = []
     for part in text.split(","):
@@ -45,7 +45,7 @@ def _all_percentiles(
     context: click.Context, option: click.Parameter, given: tuple[list[float], ...]
 ) -> list[float]:
     numbers = [number for each in given for number in each]
-    # nsqd sorts what its flags say, and leaves the list of a file as it is.
+    # nsqd sorts the values of its flags, but keeps the order of a list in its configuration file.
     from_file = context.get_parameter_source(str(option.name)) is ParameterSource.DEFAULT_MAP
     return numbers if from_file else sorted(numbers, reverse=True)
 
@@ -55,7 +55,7 @@ def _text_or_none(_: click.Context, __: click.Parameter, text: str) -> str | Non
 
 
 def stats_flags(command: _Command) -> _Command:
-    """Add the flags."""
+    """Add the flags for latencies and statsd."""
     add = in_order(
         click.option(
             "--e2e-processing-latency-percentile",

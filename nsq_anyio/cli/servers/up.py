@@ -75,7 +75,7 @@ def up(flags: UpFlags) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """The servers that ``up`` runs, but for the dashboard."""
+    """The servers that ``up`` runs, except the dashboard."""
 
     flags: UpFlags
     nsqds: Sequence[str]
@@ -102,7 +102,7 @@ class _Cluster:
 
     @property
     def remedy(self) -> str:
-        """What to do if one of the ports is taken."""
+        """The remedy if a port is taken."""
         if self.flags.free_ports and self.flags.data_path is not None:
             return f"remove {ports_file(self.flags.data_path)} to take other ports"
         return "use --free-ports"
@@ -110,7 +110,7 @@ class _Cluster:
     async def start(
         self, ports: Mapping[str, Ports], servers: AsyncExitStack
     ) -> tuple[embedded.EmbeddedNsqlookupd, list[embedded.EmbeddedNsqd]]:
-        """Start the servers, and store their ports where they are to stay the same."""
+        """Start the servers, and store their ports if the next run is to use the same ones."""
         from ... import embedded
 
         tcp, http = ports[NSQLOOKUPD]
@@ -138,7 +138,7 @@ class _Cluster:
 
 @contextmanager
 def _remedied(remedy: str) -> Generator[None]:
-    """Name the remedy for a port that is taken.
+    """Add the remedy to the error for a port that is taken.
 
     :raises ListenFailed: if a port could not be opened
     """
@@ -156,7 +156,7 @@ def _remedied(remedy: str) -> Generator[None]:
 
 
 def _admin(flags: UpFlags) -> _ServeAdmin:
-    """Return what serves the dashboard of an nsqlookupd, and returns its URL."""
+    """Return a function that serves the dashboard of an nsqlookupd, and returns the dashboard's URL."""
     from ...address import ListenAddress
 
     try:

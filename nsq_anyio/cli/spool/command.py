@@ -151,7 +151,7 @@ def delete_spools(flags: _DeleteFlags) -> None:
         done: list[SpoolInfo] = []
         try:
             for info in chosen:
-                # The person may have thought for a while, and the deletion of other spools takes time.
+                # It may have changed while the user decided, or while other spools were deleted.
                 now = in_thread(partial(look_again, info))
                 if _may_clear(flags, info, now):
                     in_thread(partial(delete, info))
@@ -163,7 +163,7 @@ def delete_spools(flags: _DeleteFlags) -> None:
 def _choose(flags: _ChosenFlags) -> list[SpoolInfo]:
     """Return the spools that the command line names, each once.
 
-    :raises click.UsageError: if a beginning matches no spool or several, or no spool is named
+    :raises click.UsageError: if no spool is named, or the beginning of a UUID matches none or several
     :raises click.ClickException: if a named spool is in use
     """
     from ...spark.lease import time_of
@@ -189,11 +189,11 @@ def _choose(flags: _ChosenFlags) -> list[SpoolInfo]:
 
 
 def _may_clear(flags: _ChosenFlags, shown: SpoolInfo, now: SpoolInfo | None) -> bool:
-    """Return whether to clear a spool: nobody uses it, and it is still as it was shown.
+    """Return whether to clear a spool: it is not in use, and has not changed since it was shown.
 
-    :raises click.ClickException: if not, and it was named
+    :raises click.ClickException: if the spool must stay, and the command line names it
     """
-    if flags.force or now is None:  # one that is gone: what is done next says so
+    if flags.force or now is None:  # None: the spool is gone, which the next step reports
         return True
     if now.user:
         text = f"spool {now.uuid} is in use by {now.user}"
@@ -226,7 +226,7 @@ async def _put_back(
     done: list[tuple[SpoolInfo, int, list[Place]]],
     may_clear: Callable[[SpoolInfo, SpoolInfo | None], bool],
 ) -> None:
-    """Publish one spool after another; add each to ``done``, with its rows and the spool's remains."""
+    """Publish one spool after another; add each to ``done``, with its rows and the files that are left."""
     import anyio.to_thread
 
     from ...producer import produce
@@ -250,7 +250,7 @@ async def _put_back(
                     continue
                 await _publish(parts, found, info.topic, access)
                 published.append((found.path, found.record))
-            # Only after publishing: a failure before leaves the spool unchanged.
+            # Only after publishing, so that an earlier failure leaves the spool unchanged.
             left = await anyio.to_thread.run_sync(clear, info, published)
             read = replace(info, damage=tuple(damage.values()), is_read=True)
             done.append((read, sum(record.rows for _, record in published), left))

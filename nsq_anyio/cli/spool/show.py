@@ -18,7 +18,7 @@ _SHOWN_OF_UUID = 8
 
 
 def report(done: str, spools: Sequence[tuple[SpoolInfo, int]], *, as_json: bool) -> None:
-    """Print what was done to spools, with the number of rows of each."""
+    """Print, for each spool, how many rows were put back or deleted."""
     if as_json:
         click.echo(json.dumps([{**fields(info), "rows": rows} for info, rows in spools]))
     for info, rows in () if as_json else spools:
@@ -26,7 +26,7 @@ def report(done: str, spools: Sequence[tuple[SpoolInfo, int]], *, as_json: bool)
 
 
 def report_damage(info: SpoolInfo) -> None:
-    """Report on stderr what is damaged."""
+    """Report the damage to a spool on stderr."""
     for error in info.damage:
         click.echo(f"{error.path}: {_damage(error)}", err=True)
 

@@ -76,7 +76,7 @@ class Stat:
     async def _missing(
         self, cluster: Cluster, totals: Sequence[Totals[TopicStats]], failures: Sequence[Failure]
     ) -> list[Failure]:
-        """Return the nsqds that are no longer listed: nsqlookupd drops an nsqd that crashes."""
+        """Return a failure for each nsqd that is no longer listed: nsqlookupd drops an nsqd that crashes."""
         answered = {_server(url) for each in totals for url in each.nodes}
         self._known |= answered
         silent = self._known - answered - {failure.server for failure in failures}
@@ -93,7 +93,7 @@ class Stat:
 
 
 def _failures(errors: Iterable[HTTPError]) -> list[Failure]:
-    """Return one failure per server: that of its last request."""
+    """Return one failure per server: the failure of its last request."""
     found = {_server(error.url): error.reason for error in errors}
     return [Failure(server, reason) for server, reason in found.items()]
 

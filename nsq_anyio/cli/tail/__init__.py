@@ -3,5 +3,5 @@
 ::
 
     command   the flags
-    run       check that no topic loses waiting messages; consume, print, and finish what was printed
+    run       check that no topic loses waiting messages; consume, print, and finish the printed messages
 """

@@ -26,12 +26,12 @@ from ..output import Output
 from ..reach import check_reachable
 
 Content: TypeAlias = Callable[[Message], bytes]
-"""Returns what is printed of one message."""
+"""Returns the bytes to print for one message."""
 
 BODY: Final[Content] = attrgetter("body")
 
 _MAX_WAIT = 0.005
-"""Seconds that a message waits to be printed with others: too short to notice, but it makes writes large."""
+"""Seconds that a message waits to be printed with others: too short to notice, enough for large writes."""
 
 _DRAIN_CHECK_TIMEOUT = 3.0
 
@@ -102,7 +102,7 @@ class Tail:
         consumer.stop()
 
     async def _print(self, messages: Sequence[Message]) -> bool:
-        """Print and finish as many messages as are still wanted; return whether none are wanted any more."""
+        """Print and finish the messages still wanted; return whether the requested number is reached."""
         async with self._output_turn:
             messages = messages[: self._wanted(len(messages))]
             if messages:
@@ -123,7 +123,7 @@ class Tail:
 
 
 def plain(delimiter: bytes, *, with_topic: bool, content: Content = BODY) -> Format:
-    """Return a format of unchanged content, each followed by the delimiter, optionally after ``topic | ``."""
+    """Return a format that prints content unchanged, then the delimiter; optionally, ``topic | `` first."""
 
     def bodies(messages: Sequence[Message]) -> bytes:
         return delimiter.join([*map(content, messages), b""])
@@ -199,8 +199,8 @@ class DrainCheck:
     A topic without channels keeps its messages for its first channel, and an ephemeral channel drops them
     when it vanishes. The check asks the HTTP APIs of the nsqds.
 
-    :param nsqds: URLs of the nsqds; if empty, nsqlookupds list them, or the port after nsqd's TCP port is
-        tried, which is the HTTP port by default
+    :param nsqds: URLs of the nsqds. If empty, the nsqlookupds list them; without nsqlookupds, the port after
+        nsqd's TCP port is tried, which is the HTTP port by default
     """
 
     source: Source
@@ -208,7 +208,7 @@ class DrainCheck:
     nsqds: Sequence[str]
 
     async def problems(self, topics: Sequence[str]) -> list[str]:
-        """Return what would be lost or could not be checked, one text per topic and nsqd."""
+        """Return the topics that would lose messages or could not be checked, one text per topic and nsqd."""
         problems: list[str] = []
         urls: list[str] = []
         if not self.source.nsqlookupd and not self.nsqds:

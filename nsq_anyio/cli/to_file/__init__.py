@@ -1,6 +1,6 @@
 """``nsq-anyio to-file``: write messages to files.
 
-A message is finished only after the ``fsync`` of the file that has it.
+A message is finished only after the ``fsync`` of the file that contains it.
 
 ::
 
@@ -11,5 +11,5 @@ A message is finished only after the ``fsync`` of the file that has it.
     rotation        the files of a topic, one after another      file_names
     open_file       one file                                     encodings
     finished_files  move a file to its directory or storage
-    leftovers       what a killed process has left for a storage
+    leftovers       files that a killed process has not moved to a storage
 """

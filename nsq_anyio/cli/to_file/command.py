@@ -37,7 +37,7 @@ class DirectoryOrURL(click.Path):
         super().__init__(file_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:  # type: ignore[override] # a URL is no path
-        """Return the place; refuse URLs of other kinds, and files."""
+        """Return the directory or URL; refuse other kinds of URLs, and files."""
         from ...storage.place import place_of
 
         try:
@@ -227,7 +227,7 @@ def _local_time() -> datetime:
 
 
 def _chosen_encoding(flags: ToFileFlags) -> Encoding | None:
-    """Return how files are compressed; None for no compression."""
+    """Return the compression of files; None for no compression."""
     from .encodings import Gzip, Zstd
 
     if flags.gzip and flags.zstd:

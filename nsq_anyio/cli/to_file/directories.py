@@ -1,4 +1,4 @@
-"""Checks of the directories at the start, so that nothing fails only at the first file."""
+"""Checks of the directories at the start, so that an error does not wait for the first file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _check_directory(directory: Path) -> None:
 
 @contextmanager
 def leftovers_moved(options: FileOptions) -> Generator[None]:
-    """With a URL, lock the work directory for the block, and move the files of a killed process first.
+    """For a URL, lock the work directory during the block, and first move the files of a killed process.
 
     :raises click.ClickException: if the directory is locked or holds other files, or a file cannot be moved
     """

@@ -1,8 +1,8 @@
 """Compression of files with gzip or zstd.
 
 Each sync completes a member (zstd: a frame). A file is the concatenation of its members, which gzip, zstd and
-their libraries read as one. So whatever happens later, every finished message is in a complete member with a
-checksum.
+their libraries read as one stream. So whatever happens later, every finished message is in a complete member
+with a checksum.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes behind the end of the member."""
+        """The bytes after the end of the member."""
         ...
 
     def decompress(self, data: bytes, /) -> bytes:
@@ -50,7 +50,7 @@ class Encoding(Protocol):
 
     @property
     def suffix(self) -> str:
-        """The suffix of such files' names."""
+        """The suffix of the names of compressed files."""
         ...
 
     def encode(self, data: bytes) -> bytes:
@@ -113,8 +113,8 @@ def whole_length(path: Path) -> int:
     """Return the length of a file up to the end of its last whole line, or of its last whole member.
 
     The suffix says whether it has members. A file with a damaged member counts as whole, because the bytes
-    behind the damage may still be readable. So does a file that cannot be decompressed here, or whose content
-    is not what its suffix says.
+    after the damage may still be readable. So does a file that cannot be decompressed here, or whose content
+    does not match its suffix.
 
     :raises OSError: if the file cannot be read
     """
@@ -164,7 +164,7 @@ def _gzip_decompressor() -> _Decompressor:
 
 
 def _zstd() -> Any:
-    """Return the module, which is an extra before 3.14."""
+    """Return the module for zstd, which is an extra before Python 3.14."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

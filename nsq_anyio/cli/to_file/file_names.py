@@ -84,7 +84,7 @@ class TopicNames:
         }
 
     def at(self, moment: datetime) -> str:
-        """Return the name of files at ``moment``, relative to the directory, with ``<REV>`` not replaced yet.
+        """Return the name of files at ``moment``, relative to the directory, with ``<REV>`` still in it.
 
         :raises InvalidOption: if the name is outside the directory
         """
@@ -119,7 +119,7 @@ def _harmless(topic: str) -> str:
 
 
 def check_datetime_format(text: str) -> str:
-    """Return ``text``.
+    """Check a format of times, and return it.
 
     :raises InvalidOption: if a ``%`` in it begins an unknown directive
     """
@@ -134,5 +134,5 @@ def check_datetime_format(text: str) -> str:
 
 def format_datetime(text: str, moment: datetime) -> str:
     """Expand a checked format, with English names of months and days unless the program sets a locale."""
-    # Directive by directive: the rest may be bytes that are not UTF-8, which strftime(3) does not take.
+    # Directive by directive: the other text may be invalid UTF-8, which strftime(3) does not accept.
     return _DIRECTIVE.sub(lambda found: moment.strftime(found[0]), text)

@@ -1,7 +1,7 @@
 """Finished files on their way to the output directory, or to the storage of a URL; none replaces another.
 
-If the answer of a storage is lost, the file is put again under another name. A spool would recognize its own
-bytes by their ids, but here two files may be equal, and both count.
+If the answer of a storage is lost, the file is stored again, under another name. A spool would recognize its
+own bytes by their ids. Here, equal content proves nothing: two files may be equal, and both must be kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("nsq_anyio.to_file")
 
 
 def check_store(directory: RemotePlace) -> None:
-    """Check that the storage takes files, and lets none replace another.
+    """Check that the storage accepts files, and lets none replace another.
 
     :raises OSError: if it does not
     """
@@ -37,7 +37,7 @@ def check_store(directory: RemotePlace) -> None:
 def is_taken(target: Place) -> bool:
     """Return whether there is a file of this name.
 
-    :raises OSError: if the storage does not say
+    :raises OSError: if the storage cannot tell
     """
     if isinstance(target, Path):
         return target.exists()
@@ -48,7 +48,7 @@ def is_taken(target: Place) -> bool:
 def make_parent(target: Place, kept: str = "") -> None:
     """Make the directory of a file, and its missing parents.
 
-    :param kept: where the file stays if that fails, for the error
+    :param kept: says where the file stays if that fails, for the error
     :raises OSError: if that fails
     """
     if isinstance(target, Path):
@@ -81,7 +81,7 @@ def move_exclusively(source: Path, target: Place) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EndedFile:
-    """A file that has ended.
+    """A finished file that is to be moved.
 
     :ivar path: its path in the work directory
     :ivar output_dir: the directory to move it to
@@ -113,7 +113,7 @@ class EndedFile:
 
 
 def stays(path: Path) -> str:
-    """Return the words for a file that cannot be moved."""
+    """Return the text about a file that cannot be moved, for errors and the log."""
     return f"{path} stays, and is moved when the command begins again"
 
 

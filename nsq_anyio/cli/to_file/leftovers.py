@@ -1,9 +1,9 @@
 """Files that a killed process has left in the work directory, and the lock of that directory.
 
-Until a file is in the storage, it is on this machine alone. Its messages are finished all the same: they
-cannot wait for the file's end, because nsqd would deliver them again. So the next process first moves such
-files, up to the last whole line or member. It must know that no other process writes them, and that all of
-them are this command's.
+Until a file is in the storage, it is on this machine alone. Its messages are finished nevertheless: if they
+waited for the end of the file, nsqd would deliver them again. So the next process first moves such files, up
+to the last whole line or member. The lock ensures that no other process writes them, and the mark that all
+of them belong to this command.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _send(path: Path, target: RemotePlace) -> None:
         return
     make_parent(target)
     for number in count():
-        # In front, because the suffix of a name names its compression.
+        # A prefix, because the suffix of a name says how the file is compressed.
         name = f"left-{number}.{target.name}" if number else target.name
         try:
             move_exclusively(path, target.with_name(name))

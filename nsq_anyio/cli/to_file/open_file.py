@@ -22,7 +22,7 @@ class OpenFile:
 
     :param exclusive: whether the file must be new; otherwise lines are appended to an existing file
     :param shared: whether other processes may append to it at the same time; a new file is never shared
-    :ivar size: the file's size in bytes; this process counts its own before compression
+    :ivar size: the file's size in bytes; the bytes of this process are counted before compression
     :raises FileExistsError: if the file must be new and exists
     :raises OSError: if the file cannot be opened otherwise
     """
@@ -44,7 +44,7 @@ class OpenFile:
     def write(self, bodies: Sequence[bytes]) -> None:
         """Add a line for each body.
 
-        :raises OSError: if that fails; then only `abandon` is left to do
+        :raises OSError: if that fails; after that, only `abandon` may be called
         """
         lines = b"\n".join([*bodies, b""])
         if self._encoding is not None:
@@ -58,7 +58,7 @@ class OpenFile:
     def sync(self) -> None:
         """Sync the file: return once everything written survives a crash of the machine.
 
-        :raises OSError: if that fails; then only `abandon` is left to do
+        :raises OSError: if that fails; after that, only `abandon` may be called
         """
         if not self._unsynced:
             return
@@ -75,7 +75,7 @@ class OpenFile:
     def close(self) -> None:
         """Sync and close the file.
 
-        :raises OSError: if that fails; then only `abandon` is left to do
+        :raises OSError: if that fails; after that, only `abandon` may be called
         """
         if self._encoding is not None and not self.size:
             self._unsynced = True  # a file without any member would not be a valid compressed file

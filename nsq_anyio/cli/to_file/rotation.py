@@ -1,4 +1,4 @@
-"""The files of one topic, written one after another, and the limits at which the next one begins."""
+"""The files of one topic, written one after another, and the limits at which a file ends."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FileOptions:
     def exclusive(self) -> bool:
         """Whether each file must be new; otherwise messages are appended to an existing file.
 
-        With a URL, an existing file may still be on its way there.
+        With a URL, an existing file may still be uploading.
         """
         return self.is_remote or self.encoding is not None or self.rotation.interval > 0
 
@@ -102,7 +102,7 @@ class RotatingFile:
     """Writes the lines of one topic; its methods block, and must be called one at a time.
 
     Every method raises `OSError` if the file system fails; after that, only `abandon` may be called. Files
-    that go to another machine are not moved: `take_ended` returns them.
+    that go to another machine are not moved here: `take_ended` returns them.
 
     :param clock: returns the local time, for the names of files
     :param monotonic: returns seconds on a monotonic clock, for the age of files
@@ -154,7 +154,7 @@ class RotatingFile:
             self._file_for(name)
 
     def close(self) -> None:
-        """End the file; the next message begins a new one, or is appended to one of the same name."""
+        """End the file; the next message begins another file, or is appended to a file of the same name."""
         if self._file is not None:
             self._file.close()
             self._finish(self._file)

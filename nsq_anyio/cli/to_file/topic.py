@@ -26,7 +26,7 @@ _GATHERING = 0.1
 """Seconds to gather messages that are written together: short enough for ``tail -f``."""
 
 _MOST_ENDED = 3
-"""The most files of a topic that wait or are being sent. Then messages wait at nsqd, not on this disk."""
+"""The most files of a topic that are sent, or wait to be sent. Further messages wait at nsqd, not on disk."""
 
 
 class CannotWrite(NSQError):
@@ -35,7 +35,7 @@ class CannotWrite(NSQError):
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
-    """When to sync and finish messages.
+    """The limits at which messages are synced and finished.
 
     :param interval: the longest time between syncs, in seconds, 0.01 or more
     :param max_in_flight: the most messages that wait for a sync
@@ -51,10 +51,10 @@ class Syncing:
 
 
 class Sending:
-    """Shared by all topics whose files go to another machine.
+    """The transfers of files to another machine, for all topics together.
 
     :param most: the most files that are sent at once
-    :ivar has_failed: whether a file could not be sent; then no further file is
+    :ivar has_failed: whether a file could not be sent; after that, no further file is sent
     """
 
     def __init__(self, most: int) -> None:
@@ -71,10 +71,10 @@ class TopicArchiver:
                                                                                       └ ended files are sent
 
     All blocking work runs in a thread, so heartbeats are answered while a disk is slow. Files that go to
-    another machine are sent while the next one is written: messages that waited for that would time out at
-    nsqd.
+    another machine are sent while the next one is written: messages that waited for a transfer would time out
+    at nsqd.
 
-    :param threads: for work on the disk
+    :param threads: limits the threads that work on the disk
     :param sending: shared by all topics
     """
 
@@ -101,7 +101,7 @@ class TopicArchiver:
         self.archived: int = 0
 
     def reopen(self) -> None:
-        """End the file soon; the next message opens another file, or reopens one of the same name."""
+        """End the file soon; the next message opens another file, or reopens a file of the same name."""
         self._reopening = True
         self._waiting.cancel()
 
@@ -129,7 +129,8 @@ class TopicArchiver:
             raise
 
     async def _run(self, sends: TaskGroup) -> None:
-        # A tick interrupts the gathering of messages, which then restarts; it must end before the next tick.
+        # A tick interrupts the gathering of messages, which then starts over. So gathering must take less
+        # time than passes between two ticks.
         gathering = min(_GATHERING, self._syncing.interval / 2)
         batches = self._consumer.batches(self._syncing.max_in_flight, gathering)
         tick_at = anyio.current_time() + self._interval()
@@ -150,7 +151,7 @@ class TopicArchiver:
                 partial(self._store, bodies, syncing=syncing, ticking=is_due, closing=closing)
             )
             ended = self._file.take_ended()
-            if ended and not syncing:  # there may be no room for long
+            if ended and not syncing:  # `_room` may be full for a long time
                 await self._in_thread(self._file.sync)
             if ended or syncing:
                 self._finish()
@@ -209,7 +210,7 @@ class TopicArchiver:
 
     def _move(self, file: EndedFile) -> None:
         if self._sending.has_failed:
-            return  # each try would take as long as the one that has failed
+            return  # each attempt would take as long as the failed one
         try:
             file.move()
         except OSError:

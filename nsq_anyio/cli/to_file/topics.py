@@ -32,7 +32,7 @@ _THREADS = 8
 """The most topics written at once; more would not make a disk faster."""
 
 _SENDS = 4
-"""The most files sent to another machine at once; each is in memory meanwhile."""
+"""The most files sent to another machine at once; each is held in memory meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Topics:
     :param timeout: seconds for an nsqlookupd's answer
     :param ssl_context: for https nsqlookupds; None trusts the system's authorities
     :raises InvalidName: for an invalid topic name
-    :raises InvalidOption: if no topic can result
+    :raises InvalidOption: if no topic can match
     """
 
     named: tuple[str, ...]
@@ -142,7 +142,7 @@ class Archiver:
         :raises NSQError: if an nsqd refuses permanently, after the other topics have ended cleanly
         """
         async with background_tasks() as listening:
-            if hasattr(signal, "SIGHUP"):  # until all has ended, because SIGHUP would kill the process
+            if hasattr(signal, "SIGHUP"):  # until the end: otherwise, SIGHUP would kill the process
                 await listening.start(self._reopen_on_hangup)
             async with anyio.create_task_group() as archiving:
                 async with background_tasks() as helpers:

@@ -47,8 +47,8 @@ class ConnectionPool:
     async def carry(self, exchange: Exchange, timeout: float) -> None:
         """Send the request and record the answer's status, then read and discard the answer's body.
 
-        A server may close an idle connection. If it closes one without sending a single byte of an answer,
-        the request is sent once more.
+        A server may close an idle connection. If a kept connection ends without a single byte of an answer,
+        the request is sent once more, on a new one.
 
         :param timeout: seconds for the exchange; if they pass while the body is read, the status still counts
         :raises NoAnswer: if the server could not be reached, or sent no status

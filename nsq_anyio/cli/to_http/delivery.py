@@ -146,7 +146,7 @@ class ToAll:
     async def _send_to(
         self, endpoints: Sequence[Endpoint], taken: set[Endpoint], message: Message
     ) -> tuple[list[float], set[Action]]:
-        """Send the message to ``endpoints``; add each endpoint that needs it no more to ``taken``.
+        """Send the message to ``endpoints``; add each endpoint that no longer needs it to ``taken``.
 
         :return: the delays in seconds that the other endpoints ask for, and the actions taken
         """
@@ -197,7 +197,7 @@ def _ready(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
 
 
 def _waits(endpoints: Sequence[Endpoint]) -> list[float]:
-    """Return the remaining seconds for which endpoints have asked for no requests."""
+    """Return the remaining seconds of each pause that an endpoint has asked for."""
     now = monotonic()
     return [endpoint.free_at - now for endpoint in endpoints if endpoint.free_at > now]
 

@@ -23,7 +23,7 @@ class Endpoint:
     :ivar path: the path with the query; for GET with ``%s`` in place of the message
     :ivar shown: the URL for logs: without user, password and query, which may hold secrets
     :ivar authorization: the header made of the URL's user and password
-    :ivar free_at: the time, on `time.monotonic`'s clock, before which the endpoint has asked for no requests
+    :ivar free_at: the end of the pause that the endpoint has asked for, on the clock of `time.monotonic`
     """
 
     method: str
@@ -61,7 +61,7 @@ def post_endpoint(text: str) -> Endpoint:
 
 
 def get_endpoint(text: str) -> Endpoint:
-    """Return the endpoint of a ``--get``; ``%%`` stands for ``%``, as nsq_to_http has it.
+    """Return the endpoint of a ``--get``; ``%%`` stands for ``%``, as in nsq_to_http.
 
     :raises InvalidOption: if the text is not an HTTP URL with one ``%s`` after the host
     """
@@ -78,7 +78,7 @@ def _endpoint(method: str, text: str) -> Endpoint:
     try:
         if not text.isprintable() or " " in text:
             raise ValueError
-        # httpx would escape the sign of '%s'.
+        # httpx would escape the percent sign of '%s'.
         url = httpx.URL(text.replace("%s", _STAND_IN))
         path = url.raw_path.replace(_STAND_IN.encode(), _BODY)
         if url.scheme not in _PORTS or not url.host or (method == "GET" and _BODY not in path):

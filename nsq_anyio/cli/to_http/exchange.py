@@ -32,7 +32,7 @@ class Headers:
 
     :ivar pairs: names and values
     :ivar lines: the same as lines of HTTP/1
-    :raises ValueError: if one could not be sent as one line
+    :raises ValueError: if a header is not one valid line
     """
 
     __slots__ = ("lines", "pairs")
@@ -51,7 +51,7 @@ class Exchange:
     """A request, and its answer as far as it has arrived.
 
     :ivar target: the path with the query
-    :ivar body: None for a request without one
+    :ivar body: None for a request without a body
     :ivar status: None until the answer's head has arrived; it decides the outcome of the message, even if the
         answer's body never arrives
     :ivar answer_headers: by name in lower case; empty until the answer's head has arrived

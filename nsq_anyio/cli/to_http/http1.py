@@ -19,14 +19,14 @@ _RECEIVED_AT_ONCE = 16 * 1024
 """The most bytes to receive at once; few answers are longer."""
 
 _TAKEN_AT_ONCE = 16 * 1024
-"""The most bytes that fit the socket's buffer before the server has read any."""
+"""Bytes that fit the socket's buffer even if the server reads nothing."""
 
 
 class HTTP1Connection:
     """Carries one exchange after another.
 
-    A connection is kept only after a whole answer with nothing behind it. Further bytes would be read as the
-    answer to the next request.
+    A connection is kept only if nothing follows a whole answer. Further bytes would be read as the answer to
+    the next request.
     """
 
     def __init__(self, stream: ByteStream) -> None:
@@ -111,7 +111,7 @@ class HTTP1Connection:
             if answer.status is None:
                 raise
         else:
-            # AnyIO's own streams keep what exceeds a full receive, where nothing shows it.
+            # After a full receive, AnyIO's own streams may hold further bytes, which nothing here would see.
             is_last = len(data) < _RECEIVED_AT_ONCE
             self._is_kept = self._is_sent and answer.leaves_reusable and is_last
             self._kept_until = monotonic() + KEEP_ALIVE

@@ -1,11 +1,11 @@
 """The parser of HTTP/1 answers, without I/O.
 
-It is stricter than RFC 9112 asks of a client. Wherever a server and an intermediary could read the same bytes
-differently, they are refused: a bare line feed, a folded header, Content-Length twice or beside
-Transfer-Encoding. Otherwise a request could get the answer to another request.
+It is stricter than RFC 9112 requires of a client. Bytes that a server and an intermediary could read
+differently are refused: a bare line feed, a folded header, Content-Length twice or beside Transfer-Encoding.
+Otherwise a request could get the answer to another request.
 
-httptools (llhttp) is no substitute: it skips line ends behind an answer, and does not say how many bytes it
-has used, so further bytes of the server would not be noticed.
+httptools (llhttp) is no substitute: it skips line ends after an answer, and does not say how many bytes it
+has used. So further bytes from the server would not be noticed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import TypeAlias
 
 MAX_HEAD = 1024 * 1024
-"""The most bytes of all heads together: of interim answers, of the answer itself, and of its trailers."""
+"""The most bytes of all heads together: the heads of interim answers and of the answer, and its trailers."""
 
 MAX_FIELDS = 1000
 """The most headers of one head."""
@@ -25,7 +25,7 @@ MAX_INTERIM = 100
 """The most interim answers, such as 103 Early Hints, before the answer itself."""
 
 MAX_BODY = 1024 * 1024
-"""The most bytes of a body that are skipped, including what frames its chunks."""
+"""The most bytes of a body that are skipped, including the framing of its chunks."""
 
 MAX_LINE = 4096
 """The most bytes of a line with the size of a chunk, as in Go's client."""
@@ -80,13 +80,13 @@ class AnswerParser:
 
     @property
     def leaves_reusable(self) -> bool:
-        """Whether the connection can carry another request: nothing came behind a whole answer."""
+        """Whether the connection can carry another request: the answer is whole, and nothing follows it."""
         return self.is_complete and self._keeps_open and not self._rest
 
     def feed(self, data: bytes) -> None:
         """Parse the bytes that have arrived; the result does not depend on how they are divided.
 
-        :raises BadAnswer: if they are not valid, or exceed a limit. Feed no more then; `status` stays
+        :raises BadAnswer: if they are not valid, or exceed a limit. After that, feed no more; `status` stays
         """
         self._rest += data
         while not self.is_complete and self._step(self):
@@ -95,7 +95,7 @@ class AnswerParser:
     def feed_end(self) -> None:
         """Note that the server has ended the connection.
 
-        :raises BadAnswer: if the answer is not at its end
+        :raises BadAnswer: if the answer is not complete
         """
         if self._step is AnswerParser._body_until_the_end:
             self.is_complete = True

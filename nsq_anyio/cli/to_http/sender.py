@@ -106,7 +106,7 @@ def _answer(status: int, raw_headers: Mapping[bytes, bytes]) -> Answer:
         return answer
     headers = httpx.Headers(list(raw_headers.items()))
     if "Location" in headers and httpx.codes.is_redirect(status):
-        # Not followed: 301, 302 and 303 make a GET of a POST, which would lose the message.
+        # Not followed: 301, 302 and 303 turn a POST into a GET, which would lose the message.
         advice = f"redirects are not followed: name the final address, {one_line(headers['Location'])}"
         answer = replace(answer, reason=f"{answer.reason} ({advice})")
     return replace(answer, retry_after=retry_after(headers.get("Retry-After"), datetime.now(UTC)))

@@ -34,7 +34,7 @@ class Action(StrEnum):
 class StatusPolicy:
     """The action for each status.
 
-    :ivar codes: single statuses, such as 404; they win over their class
+    :ivar codes: single statuses, such as 404; they take precedence over their class
     :ivar classes: classes, such as 4 for 4xx
     """
 

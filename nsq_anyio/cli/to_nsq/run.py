@@ -25,8 +25,8 @@ class ToNsq:
     def __init__(self, flags: ToNsqFlags) -> None:
         self._flags = flags
         self._consumer = flags.consumer.never_giving_up()
-        # Messages that were sent when a connection was lost are published again rather than requeued: either
-        # way they may be stored twice.
+        # Messages that were sent when a connection was lost are published again rather than requeued. Either
+        # way, they may be stored twice.
         self._producer = flags.producer.preferring(coalesce=True, resend_unknown=True).with_mode(flags.mode)
         self._filter = JSONFilter(
             flags.require_json_field, flags.require_json_value, flags.whitelist_json_field
@@ -103,7 +103,7 @@ class _Republisher:
 
 
 def _is_about_message(error: Exception) -> bool:
-    """Return whether the error is about this message alone, so that there is no reason to slow down."""
+    """Return whether the error concerns this message alone, so that there is no reason to slow down."""
     return isinstance(error, InvalidBody) or (
         isinstance(error, PublishRejected) and error.code == "E_BAD_MESSAGE"
     )

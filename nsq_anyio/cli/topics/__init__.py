@@ -3,6 +3,6 @@
 ::
 
     command   the three groups, and their flags
-    actions   the actions, each with a plan of what it would affect
-    perform   ask the cluster, perform an action, and report its outcome
+    actions   the actions, each with a plan of its effect
+    perform   ask the cluster, perform an action, and report its result
 """

@@ -39,7 +39,8 @@ class Action:
     :ivar done: the past tense of the verb
     :ivar help: the help of its command
     :ivar call: performs the action, given the cluster and the names
-    :ivar plan: finds what the action will affect, given the same; None for the nsqds on the command line
+    :ivar plan: finds the nsqds that the action will affect, given the same arguments; None if these are the
+        nsqds on the command line
     :ivar is_destructive: whether the action discards messages
     :ivar includes_nsqlookupds: whether the action is sent to the nsqlookupds as well
     """
@@ -87,7 +88,7 @@ async def _tombstone(cluster: Cluster, topic: str, name: str) -> ClusterReply[tu
 async def _find(cluster: Cluster, name: str) -> Node:
     """Return the node with this name, host name or URL.
 
-    :raises InvalidOption: if there is not exactly one
+    :raises InvalidOption: if there is not exactly one such node
     """
     from ...errors import InvalidOption
 
@@ -115,7 +116,7 @@ def _channel_messages(channel: ChannelStats) -> int:
 
 
 def cluster_method(name: str) -> Call:
-    """Return a function that calls this method of `nsq_anyio.http.Cluster`, imported at the call."""
+    """Return a function that calls this method of a cluster, without importing `nsq_anyio.http.Cluster`."""
 
     def call(cluster: Cluster, *arguments: str) -> Awaitable[ClusterReply[tuple[str, ...]]]:
         method: Call = getattr(cluster, name)

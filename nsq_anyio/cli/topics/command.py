@@ -1,4 +1,4 @@
-"""``nsq-anyio topic``, ``channel`` and ``node``: the commands that list, and those that act."""
+"""``nsq-anyio topic``, ``channel`` and ``node``: commands that list, and commands that act."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _command(
     """Return the command of a verb, with the flags that name a cluster.
 
     :param arguments: the names of the command's arguments
-    :param flags: the flags of its own
+    :param flags: the command's own flags
     :param example: the arguments of the example in the help
     """
     named = [click.argument(each, shell_complete=_COMPLETE[each]) for each in arguments]

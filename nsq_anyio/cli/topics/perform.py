@@ -55,7 +55,7 @@ def end_with(failures: Sequence[HTTPError], context: click.Context) -> None:
 class Task:
     """An action with its arguments.
 
-    :ivar names: the arguments of the action's functions, by the names of the parameters, the topic first
+    :ivar names: the arguments of the action's functions, by parameter; the topic comes first
     """
 
     cluster: ClusterFlags
@@ -91,14 +91,14 @@ class Task:
         if not self.action.is_destructive:
             return
         plan = self._plan()
-        # The question goes to stderr: stdout, which may be piped, holds only what was done.
+        # The question goes to stderr: stdout, which may be piped, has only the results.
         self._show(plan, err=True)
         for failure in plan.failures:
             click.echo(visible(f"Warning: {failure}"), err=True)
         click.confirm(f"{self.action.verb.capitalize()} it?", abort=True, err=True)
 
     def perform(self, *, as_json: bool) -> None:
-        """Perform the action, and print its outcome."""
+        """Perform the action, and print its result on each server."""
         names = self.names.values()
         reply = ask(self.cluster, lambda cluster: self.action.call(cluster, *names), self.backend)
         if as_json:
