@@ -13,7 +13,7 @@ class RingState(NamedTuple):
     """The stored state of a `Ring`.
 
     :ivar last: the number of the latest step
-    :ivar counted: how many values the latest means are of
+    :ivar counted: how many values the means of the latest step include
     :ivar values: the means of all steps, as 32-bit floats in little-endian order
     """
 
@@ -25,7 +25,7 @@ class RingState(NamedTuple):
 class Ring:
     """Keeps the means of several measures, as 32-bit floats, for the latest steps of time.
 
-    The memory of a ring is allocated when it is made, and never grows. A measure that is not known is NaN.
+    The memory of a ring is allocated when it is created, and never grows. A measure that is not known is NaN.
 
     :param step: seconds, more than 0
     :param capacity: how many steps are kept, 1 or more
@@ -91,7 +91,7 @@ class Ring:
         return [found[index :: self.width] for index in range(self.width)]
 
     def state(self) -> RingState:
-        """Return all that the ring holds, to be stored."""
+        """Return the whole content of the ring, to be stored."""
         return RingState(self.last, self._count, _little_endian(self._values).tobytes())
 
     def restore(self, state: RingState) -> bool:
