@@ -46,8 +46,8 @@ class Ring:
     def add(self, time: float, values: Sequence[float]) -> tuple[float, Sequence[float]] | None:
         """Add measured values.
 
-        A time before the latest step counts as a part of it, unless that is so long ago that the clock must
-        have been set back: then the ring begins anew.
+        A time before the latest step counts as a part of it. If it is so much earlier that the clock must
+        have been set back, the ring starts over.
 
         :param time: in Unix seconds
         :return: the time and the means of the step that this one has ended; None if it did not end one

@@ -112,7 +112,7 @@ class BoundedReader:
         return nothing
 
     def finish(self, chunk: MessageChunk) -> None:
-        """Finish the messages of a chunk that is stored, each on the connection on which it came.
+        """Finish the messages of a stored chunk, each on the connection that delivered it.
 
         nsqd delivers the messages of a lost connection again.
         """

@@ -107,7 +107,7 @@ def session(
 
 
 def _show_shipped_package(environment: dict[str, str]) -> None:
-    """Let the driver's readers of streams import this package if it came by ``--py-files``.
+    """Let the driver's readers of streams import this package if it was shipped by ``--py-files``.
 
     Spark 4.3.0 does not put such files on the path of these readers. The environment also reaches the
     executors, which do not need it.

@@ -28,7 +28,7 @@ class Member:
     """One consumer or producer, which any thread can read. Create it in the thread of its event loop.
 
     Its numbers change in that thread, and are read only there: a scrape in another thread asks the event loop
-    for them, and waits. So a scrape takes no lock, and never sees a half-made change. If the event loop is
+    to read them, and waits. So a scrape takes no lock, and never sees a partial change. If the event loop is
     blocked, the scrape soon continues with the values of the previous scrape.
 
     :param begin: begins to measure it
