@@ -33,7 +33,7 @@ class Access:
     def may_act(self, request: Request) -> bool:
         """Return whether the user may act; otherwise pages offer no actions.
 
-        The values of a repeated header are joined by commas, so that it names no user.
+        The values of a repeated header are joined by commas, so a repeated header names no user.
         """
         return not self._is_read_only and self.is_admin(request)
 
@@ -98,9 +98,9 @@ class Access:
         if "x-requested-with" not in headers:
             raise Refusal(403, _CROSS_SITE)
         if "sec-fetch-site" in headers:
-            # Scripts cannot set it, and no proxy alters it, as some do with Host.
+            # Scripts cannot set this header, and no proxy alters it, as some proxies alter Host.
             is_own = headers["sec-fetch-site"] == "same-origin"
-        else:  # by plain HTTP, browsers name only the origin
+        else:  # over plain HTTP, browsers send only the origin
             is_own = "origin" not in headers or _is_origin_of(headers["origin"], headers.get("host", ""))
         if not is_own:
             raise Refusal(403, _CROSS_SITE)

@@ -1,4 +1,4 @@
-"""Commands to a cluster: what they do, their log lines and their notifications."""
+"""Commands to a cluster, with their log lines and notifications."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_action(text: str) -> TypeGuard[Action]:
 class Command:
     """An action on a topic or a channel. The names are valid.
 
-    :ivar action: what to do
+    :ivar action: the action's name
     :ivar topic: the topic
     :ivar channel: its channel; empty for the topic itself
     :ivar node: the name of the nsqd on which to tombstone the topic; otherwise empty
@@ -135,8 +135,8 @@ class Actions:
 
     async def _tombstone(self, cluster: ClusterInfo, request: Request, topic: str, node: str) -> None:
         """Hide an nsqd from the lookups of a topic, then delete the topic there."""
-        nsqd = await cluster.nsqd_named(node)  # nsqadmin asks any host that the path names
-        name = nsqd.producer.node  # as nsqlookupd compares it
+        nsqd = await cluster.nsqd_named(node)  # nsqadmin would ask any host that the path names
+        name = nsqd.producer.node  # the form that nsqlookupd compares
         await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.tombstone_topic(topic, name))
         await cluster.tell([nsqd], lambda each: each.delete_topic(topic))
         self.record("tombstone_topic_producer", topic, "", nsqd.name, request)

@@ -65,9 +65,10 @@ class Admin(anyio.AsyncContextManagerMixin):
 
     While it is open, it polls the cluster, serves the pages and answers ``/events``, ``/history`` and
     ``/metrics``; requests share connections to the servers, and notifications are posted by a task. It is
-    open in its ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does
-    not do that, so enter it in the lifespan of the host. Without that the API works as well: each request
-    opens its own connections, and posts its own notifications after its response.
+    open in its ``async with`` block, or while an ASGI server runs its lifespan. A host does not run the
+    lifespan of an application that it mounts, so enter this one in the lifespan of the host. While it is not
+    open, only the API works: each request opens its own connections, and posts its own notifications after
+    its response.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Endpoints for what follows the cluster: ``/events``, ``/history`` and ``/metrics``."""
+"""Live endpoints: ``/events``, ``/history`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IDLE = 15.0
 
 
 class Live:
-    """Answers for the snapshots of one watch.
+    """Serves the snapshots of one `Watch`.
 
     ``/events`` sends an event ``poll`` for each snapshot, with its number and the cluster's measures; a slow
     viewer misses snapshots. ``/history?topic=&channel=`` is a series as JSON, in which unknown values are
@@ -54,7 +54,7 @@ class Live:
         )
 
     async def __call__(self, request: Request) -> Response | StreamedResponse | None:
-        """Answer a request; return None for a path that is not here."""
+        """Answer a request; return None for any other path."""
         found = self._routes.find(request.method, request.target.path)
         if found is None:
             return None
@@ -115,7 +115,7 @@ def _known(value: float) -> float | None:
 
 
 class _Metrics:
-    """Answers ``/metrics``, or says that the extra ``prometheus`` is missing."""
+    """Answers ``/metrics``, or reports that the extra ``prometheus`` is missing."""
 
     def __init__(self, poller: Poller) -> None:
         self._missing = ""

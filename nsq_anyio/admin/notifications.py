@@ -1,4 +1,4 @@
-"""Notifications of actions for an HTTP server, like nsqadmin's. No action waits for them."""
+"""Notifications of actions, posted to an HTTP server as nsqadmin does. No action waits for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..serving.http_messages import Request
 _log = logging.getLogger(__name__)
 
 MAX_QUEUED = 1000
-"""The most notifications that wait. Further ones are dropped, which is logged."""
+"""The most notifications that wait. Further ones are dropped and logged."""
 
 _CLOSE_TIME = 1.0
 _SAFE_IN_PATH = "$&+,/:;=@"

@@ -25,26 +25,27 @@ class AdminOptions:
 
     :ivar base_path: the path below which everything is served, of letters, digits and ``-._~/``
     :ivar admin_users: who may act; if empty, everybody may
-    :ivar acl_http_header: the header with the name of the user, which a proxy must set and must drop from the
-        requests that it gets
+    :ivar acl_http_header: the header with the name of the user. A proxy must set it, and must drop it from
+        incoming requests
     :ivar read_only: whether all actions and changes of the configuration are refused
     :ivar allow_config_from_cidr: the network from which ``/config`` may be used; empty for any
     :ivar allowed_hosts: the host names, without ports, that a request may be addressed to; if empty, any.
         ``/ping`` is answered for any host
     :ivar notification_http_endpoint: the URL to which each action is posted, or None
     :ivar timeout: seconds for one step on one server, 0.001 or more
-    :ivar max_reply_size: the largest answer of a server that is read, in bytes, 1 or more; an answer may have
-        one value for each 16 bytes of that. nsqadmin has no limit
+    :ivar max_reply_size: the most bytes that are read of a server's answer, 1 or more; an answer may have one
+        JSON value for each 16 bytes of this limit. nsqadmin has no limit
     :ivar headers: sent to the servers that were given, such as ``{"Authorization": "Bearer ..."}``, and never
         to nsqds that nsqlookupds name
     :ivar ssl_context: for ``https``; the default trusts the system's certificate authorities
     :ivar config: further values that ``GET /config/:opt`` returns, by name
     :ivar messages: whether pages show messages: a live tail, and dead letters; nsqadmin does not
     :ivar connection: how messages are consumed from nsqds by TCP; ``map_address`` applies to all nsqds
-    :ivar poll_interval: seconds from one poll of the cluster to the next, 0.01 or more; nsqadmin has none
-    :ivar history: seconds of history that are kept, 60 or more; nsqadmin has none
-    :ivar history_file: an SQLite file that keeps the history over a restart, or None; it is made if it is
-        missing, and cannot be shared. What came in the last 5 minutes before a crash is not in it
+    :ivar poll_interval: seconds from one poll of the cluster to the next, 0.01 or more; nsqadmin does not
+        poll
+    :ivar history: seconds of history that are kept, 60 or more; nsqadmin keeps none
+    :ivar history_file: an SQLite file that keeps the history over a restart, or None; it is created if it is
+        missing, and cannot be shared. A crash may lose the last 5 minutes
     :raises InvalidOption: if a value is not valid
     """
 

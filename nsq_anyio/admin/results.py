@@ -19,7 +19,7 @@ State = Literal["done", "absent", "failed"]
 class StepResult:
     """One step of an action on one server.
 
-    :ivar kind: what the server is
+    :ivar kind: the kind of server
     :ivar server: ``host:port`` of its HTTP API, or its URL unless that begins with ``http://``
     :ivar error: why the step failed; None if it did not
     :ivar is_question: whether the step only asked which nsqds have the topic

@@ -1,8 +1,8 @@
-"""HTTP clients of the cluster's servers, of which the nsqlookupds can be replaced.
+"""HTTP clients of the cluster's servers. The nsqlookupds can be replaced at run time.
 
 A host that mounts the application does not run its lifespan, so nothing is opened when the application is
-made. While it is entered, requests share clients; otherwise each request has its own. When the nsqlookupds
-are replaced, requests that run keep their clients, which are closed with the last of these requests.
+created. While the application is open, requests share clients; otherwise each request has its own. When the
+nsqlookupds are replaced, running requests keep the old clients, which close with the last of these requests.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Upstream:
             )
 
     async def replace_nsqlookupds(self, nsqlookupds: Sequence[str]) -> None:
-        """Ask other nsqlookupds for the requests that follow.
+        """Use other nsqlookupds from the next request on.
 
         :raises InvalidOption: if a URL is not valid, or there is none
         """
@@ -136,6 +136,6 @@ class _Clients:
     async def close_if_unused(self) -> None:
         if self._is_retired and not self.users:
             self._is_retired = False
-            # Closing sockets only takes a moment. Cut short, it would leave some open.
+            # Closing sockets takes only a moment. A cancellation in between would leave some open.
             with anyio.CancelScope(shield=True):
                 await self.servers.__aexit__(None, None, None)

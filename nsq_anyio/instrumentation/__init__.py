@@ -1,1 +1,1 @@
-"""Traces and metrics; each subpackage needs an extra of its own."""
+"""Traces and metrics. Each subpackage needs its own extra."""

@@ -1,4 +1,4 @@
-"""Monitoring of a cluster: repeated surveys, rates, history, and what is stuck.
+"""Monitoring of a cluster: repeated surveys, rates, history, and problems.
 
 ::
 
@@ -10,7 +10,7 @@
     history_file    keeps them over a restart
     watch           a poller with a history
     trend           the recent trend of a topic or channel
-    health          what is stuck: each `Problem`, in words
+    health          the rules for problems, and their texts
 
 A snapshot is immutable, so threads can read it while the next one is made.
 """

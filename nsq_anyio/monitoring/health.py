@@ -242,7 +242,7 @@ def _per_nsqd(shown: Mapping[str, str], topic: Totals[TopicStats]) -> Iterator[P
 
 def _missing(topic: str, name: str, nsqds: Sequence[str]) -> Iterator[Problem]:
     if is_ephemeral(name):
-        return  # it comes and goes with its consumers, on each nsqd for itself
+        return  # it comes and goes with its consumers, separately on each nsqd
     have = "has" if len(nsqds) == 1 else "have"
     text = f"{named(nsqds)} {have} the topic and not this channel, which gets no messages from there."
     yield Problem(kind="channel_missing", topic=topic, channel=name, text=text, weight=len(nsqds))

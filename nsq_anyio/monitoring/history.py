@@ -69,7 +69,7 @@ class History:
         self._interval = interval
 
     def __len__(self) -> int:
-        """Return how many series are kept."""
+        """Return the number of series."""
         return len(self._tracks)
 
     @property
@@ -136,7 +136,7 @@ class History:
         with self._lock:
             keys = list(self._tracks)
         for key in keys:
-            with self._lock:  # for each series alone, so that others wait only for a moment
+            with self._lock:  # for each series alone, so that other threads wait only for a moment
                 track = self._tracks.get(key)
                 states = None if track is None else [ring.state() for ring in track]
             if states is not None:
@@ -172,8 +172,8 @@ class History:
 def measured(snapshot: Snapshot) -> Iterator[tuple[Key, Sequence[float]]]:
     """Yield the values of `MEASURES` for each channel and topic, and for the whole cluster as ``("", "")``.
 
-    A topic's depth counts what waits in the topic and in its channels, and its ingress is its own; all else
-    is the sum of its channels. The cluster is the sum of its topics.
+    A topic's depth includes that of its channels, and its ingress is its own; its other measures are the sums
+    over its channels. The measures of the cluster are the sums over its topics.
     """
     cluster = [0.0] * len(MEASURES)
     rates = snapshot.figures.rates
@@ -216,7 +216,7 @@ def _end(track: Sequence[Ring]) -> float:
 
 
 def _without_gaps(rows: Iterable[_Row], longest: float) -> list[_Row]:
-    """Drop steps without known values, unless they last longer than from one snapshot to the next."""
+    """Drop steps without known values, unless the gap is longer than ``longest`` seconds."""
     kept: list[_Row] = []
     gap: list[_Row] = []
     for row in rows:

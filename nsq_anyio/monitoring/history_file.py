@@ -35,7 +35,7 @@ _LONGEST_SAVE = 10.0
 
 
 class HistoryFileUnusable(NSQError):
-    """The file of a history is damaged, of another program, locked, or cannot be written."""
+    """The file of a history is damaged, belongs to another program, is locked, or cannot be written."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"the history file {str(path)!r} cannot be used: {reason}")
@@ -54,7 +54,7 @@ class HistoryFile:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a file; it is made if it is missing.
+        """Open a file, and create it if it is missing.
 
         :raises HistoryFileUnusable: if that fails
         """
@@ -125,7 +125,7 @@ async def history_kept(
 ) -> AsyncGenerator[None]:
     """Load a history from a file; store it regularly, and at the end of the block.
 
-    A save that fails later is logged once. The history goes on in memory, and is stored when that works
+    Later failures to save are logged once. The history continues in memory, and is stored once that works
     again.
 
     :param every: seconds from one save to the next, 0.01 or more; default 300
@@ -172,7 +172,7 @@ async def history_kept(
 def _prepare(connection: sqlite3.Connection) -> None:
     """Lock a database, and check that it holds a history.
 
-    :raises ValueError: if it is not
+    :raises ValueError: if it does not
     """
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("BEGIN EXCLUSIVE")  # kept until the connection is closed

@@ -1,7 +1,6 @@
 """A meter: rates and sums from the counters of nsqds, recomputed only where something has changed.
 
-nsqd writes a topic in which nothing happens as before, and such a topic is the same object in the next
-survey.
+nsqd reports an idle topic in the same text as before, and such a topic is the same object in the next survey.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ..names import is_ephemeral
 from .snapshot import Counts, Figures, Key, Rates
 
 _Measures: TypeAlias = Mapping[str, tuple[int, int, int, int, int]]
-"""Of a topic on one nsqd, under "", then by channel: counters in the order of `Counts`, and the backlog."""
+"""The figures of a topic on one nsqd, under "", and of its channels, by name: `Counts`, then the backlog."""
 
 _NOTHING: _Measures = {}
 _ZERO = 0, 0, 0, 0, 0
@@ -38,10 +37,10 @@ class _Topic:
     """A topic after a survey.
 
     :ivar totals: the sums over the nsqds that answered; None if none of them has the topic
-    :ivar measures: by the URL of the nsqd; also of those that did not answer, from their last answer
-    :ivar counters: the sums over all nsqds, in the order of `Counts`: under "", then by channel. Those of a
-        channel that is gone are kept with the topic, so that both go on when they are made again
-    :ivar sums: the same, without channels that are gone, as `Figures` has them
+    :ivar measures: by the URL of the nsqd; for nsqds that did not answer, from their last answer
+    :ivar counters: the sums over all nsqds, in the order of `Counts`: under "", then by channel. The sums of
+        a channel that is gone are kept with the topic, so that they continue if it is created again
+    :ivar sums: the same for `Figures`, without channels that are gone
     """
 
     totals: Totals[TopicStats] | None
@@ -53,9 +52,9 @@ class _Topic:
 class Meter:
     """Computes rates, and sums that never decrease, from successive surveys.
 
-    An nsqd counts from the second survey that it answers, and its counters begin at zero when it restarts, so
-    one that comes, goes or restarts distorts nothing. Only the last answer is kept of each nsqd that the last
-    survey has.
+    An nsqd contributes from the second survey that it answers, and its counters begin at zero when it
+    restarts. So an nsqd that comes, goes or restarts distorts nothing. For each nsqd of the last survey, only
+    its last answer is kept.
     """
 
     def __init__(self) -> None:
@@ -68,7 +67,7 @@ class Meter:
         """Add a survey, and return the figures.
 
         :param now: when its answers came, in seconds, by a clock that never goes back
-        :param topics: what ``survey.topics()`` returns, if it is known. A topic that is the same object as
+        :param topics: the result of ``survey.topics()``, if it is known. A topic that is the same object as
             before has not changed
         """
         since: dict[str, _Since] = {}
@@ -114,11 +113,11 @@ class _Step:
         self.figures = Figures()
         self._since = since
         self._silent = silent
-        # Their rates are to be computed even if their counters are as before.
+        # Their rates have to be computed even if their counters have not changed.
         self._special = {url for url, each in since.items() if each.is_restarted or each.seconds <= 0}
 
     def advanced(self, name: str, totals: Totals[TopicStats], known: _Topic | None) -> _Topic:
-        """Add what the nsqds have counted since the last answer of each."""
+        """Add the counts of each nsqd since its last answer."""
         if known is None:
             known = _Topic(None, {}, {}, {})
         elif (
@@ -197,7 +196,7 @@ def _keep(measures: _Measures, before: Mapping[str, list[int]], counters: dict[s
 
 
 def _begin(measures: _Measures, before: Mapping[str, list[int]], counters: Mapping[str, list[int]]) -> None:
-    """Count an nsqd that is new, unless that would make a known sum jump."""
+    """Add the counts of a new nsqd, unless that would make a known sum jump."""
     for channel, values in measures.items():
         if channel not in before:
             total = counters[channel]
@@ -212,7 +211,7 @@ def _advance(
     counters: Mapping[str, list[int]],
     rates: dict[str, list[float]],
 ) -> None:
-    """Add what an nsqd has counted since its last answer."""
+    """Add the counts of an nsqd since its last answer."""
     seconds = since.seconds
     for channel, (messages, size, requeued, timed_out, backlog) in new.items():
         before = old.get(channel, _ZERO)

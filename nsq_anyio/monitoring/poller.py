@@ -26,11 +26,11 @@ _REMEMBERED = 3
 class Pace:
     """Stretches the polling interval to bound the CPU time of polls.
 
-    A poll's cost is the CPU time of the process from its beginning to its end, and what `charge` adds for the
-    work on its result. Other work of the process during a poll is included, so the cheapest of the last
-    three polls decides. The first poll, which reads everything, is ignored.
+    A poll's cost is the CPU time of the process from its beginning to its end, plus the time that `charge`
+    adds for the work on its result. Other work of the process during a poll is included, so the cheapest of
+    the last three polls decides. The first poll, which reads everything, is ignored.
 
-    :param interval: the seconds that were asked for
+    :param interval: the requested interval in seconds
     :param most_cpu: the share of a core that polls may take, more than 0; the interval is stretched to keep
         it, up to a minute, or up to ``interval`` if that is longer. None stretches nothing
     :param clock: returns the CPU seconds of the process so far
@@ -48,7 +48,7 @@ class Pace:
         self._costs: deque[float] = deque(maxlen=_REMEMBERED)
 
     def begin(self) -> None:
-        """Note that a poll begins."""
+        """Record that a poll begins."""
         self._began = self._clock() - self._charged
         self._charged = 0.0
 
@@ -57,9 +57,9 @@ class Pace:
         self._charged += seconds
 
     def end(self) -> float:
-        """Note that a poll ends, and return the seconds from its beginning to that of the next one."""
+        """Record that a poll ends, and return the seconds from its beginning to that of the next one."""
         self._polls += 1
-        self._charged = 0.0  # the process's CPU time has it already
+        self._charged = 0.0  # the process's CPU time already includes it
         if self._polls > 1:
             self._costs.append(self._clock() - self._began)
         if self._most_cpu is None or not self._costs:
@@ -77,8 +77,8 @@ class Registrations:
     def update(self, survey: Survey, now: float) -> Mapping[Registration, float]:
         """Add a survey; return for how many seconds each missing registration has been missing.
 
-        Pairs of which one server did not answer are left out, and keep the time at which they were first
-        missed.
+        Pairs with a server that did not answer are left out, but keep the time at which they were first
+        missing.
 
         :param now: in seconds, by a clock that never goes back
         """
@@ -101,7 +101,7 @@ class Registrations:
 _log = logging.getLogger(__name__)
 
 MOST_REMEMBERED = 1000
-"""How many nsqds are still asked once no nsqlookupd lists them; the most recent ones."""
+"""The most nsqds that are remembered, and asked even if no nsqlookupd lists them; the oldest are dropped."""
 
 _LEAST_INTERVAL = 1.0
 """The least seconds between two polls; over a shorter time, rates jump."""
@@ -126,8 +126,8 @@ class Poller(anyio.AsyncContextManagerMixin):
             async with Poller(cluster, interval=5.0) as poller:
                 snapshot = await poller.after(None)
 
-    However many read the result, the servers are asked once per interval. A survey that takes longer delays
-    the next one. Servers that begin to fail, and those that answer again, are logged once.
+    However many readers there are, the servers are asked once per interval. A survey that takes longer delays
+    the next one. Servers that begin to fail, and servers that answer again, are logged once.
 
     nsqlookupd drops an nsqd from its list when it crashes, and also when the two cannot reach each other. So
     such an nsqd is still asked for a while, and its failure is a part of each survey.
@@ -135,13 +135,13 @@ class Poller(anyio.AsyncContextManagerMixin):
     :param cluster: the cluster, open
     :param interval: seconds from the beginning of one survey to that of the next, 0.01 or more; default 15
     :param most_cpu: the share of a core that polls may take, 0.001 to 1. To keep it, the interval is
-        stretched, up to a minute; `Snapshot.interval` is the one in force. None, the default, stretches
+        stretched, up to a minute; `Snapshot.interval` is the interval in force. None, the default, stretches
         nothing
-    :param forget_after: seconds for which an nsqd is asked that neither answers nor is named by an
-        nsqlookupd any more, 0 or more; default 3600. nsqds that were given to ``cluster`` are always asked
+    :param forget_after: seconds for which an nsqd is still asked when it no longer answers and no nsqlookupd
+        lists it, 0 or more; default 3600. nsqds that were given to ``cluster`` are always asked
     :param include_clients: whether to list clients, which costs nsqds time when there are very many
     :param include_topics: whether to ask nsqlookupds for topics that no nsqd has
-    :param record: called with each snapshot in a worker thread, before anybody sees it; None for nothing
+    :param record: called with each snapshot in a worker thread, before any reader sees it; None for nothing
     :raises InvalidOption: if a value is outside its range
     """
 
@@ -171,7 +171,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._last: Snapshot | None = None
         self._next = anyio.Event()
         self._hurried = anyio.Event()
-        # By URL, in the order in which they were last seen: each node, and the time of that.
+        # By URL, in the order in which they were last seen: each node, and when it was last seen.
         self._known: dict[str, tuple[Node, float]] = {}
         self._failing: set[str] = set()
 
@@ -181,7 +181,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         return self._last
 
     async def after(self, snapshot: Snapshot | None) -> Snapshot:
-        """Return the last poll; wait for the next one if that is ``snapshot``."""
+        """Return the last snapshot; wait for the next one if it is ``snapshot``."""
         while self._last is None or self._last is snapshot:
             await self._next.wait()
         return self._last
@@ -227,7 +227,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._remember(survey, now)
         self._report(survey)
         number = 1 if self._last is None else self._last.number + 1
-        # For a large cluster this takes long, and the event loop has viewers to serve.
+        # For a large cluster this takes long, and the event loop must serve viewers meanwhile.
         snapshot = await anyio.to_thread.run_sync(self._computed, number, survey, now)
         self._last = snapshot
         self._next.set()

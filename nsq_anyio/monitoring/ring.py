@@ -13,7 +13,7 @@ class RingState(NamedTuple):
     """The stored state of a `Ring`.
 
     :ivar last: the number of the latest step
-    :ivar counted: how many values the latest means are of
+    :ivar counted: how many values the means of the latest step include
     :ivar values: the means of all steps, as 32-bit floats in little-endian order
     """
 
@@ -25,7 +25,7 @@ class RingState(NamedTuple):
 class Ring:
     """Keeps the means of several measures, as 32-bit floats, for the latest steps of time.
 
-    The memory of a ring is allocated when it is made, and never grows. A measure that is not known is NaN.
+    The memory of a ring is allocated when it is created, and never grows. A measure that is not known is NaN.
 
     :param step: seconds, more than 0
     :param capacity: how many steps are kept, 1 or more
@@ -46,8 +46,8 @@ class Ring:
     def add(self, time: float, values: Sequence[float]) -> tuple[float, Sequence[float]] | None:
         """Add measured values.
 
-        A time before the latest step counts as a part of it, unless that is so long ago that the clock must
-        have been set back: then the ring begins anew.
+        A time before the latest step counts as a part of it. If it is so much earlier that the clock must
+        have been set back, the ring starts over.
 
         :param time: in Unix seconds
         :return: the time and the means of the step that this one has ended; None if it did not end one
@@ -91,7 +91,7 @@ class Ring:
         return [found[index :: self.width] for index in range(self.width)]
 
     def state(self) -> RingState:
-        """Return all that the ring holds, to be stored."""
+        """Return the whole content of the ring, to be stored."""
         return RingState(self.last, self._count, _little_endian(self._values).tobytes())
 
     def restore(self, state: RingState) -> bool:

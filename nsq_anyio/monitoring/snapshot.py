@@ -66,13 +66,13 @@ class Snapshot:
     """The result of one poll, with everything computed from it.
 
     :ivar number: the number of the poll, counted from 1
-    :ivar survey: what each server answered
+    :ivar survey: the answer of each server
     :ivar figures: rates, and sums that never decrease
     :ivar topics: the statistics of each topic over all nsqds, sorted by topic
     :ivar interval: seconds from the beginning of this poll to that of the next one; longer than the set
         interval if polls would take too much of a core
-    :ivar missing: the registrations that an nsqlookupd lacks, and for how many seconds; the keys are the URLs
-        of an nsqd and an nsqlookupd, which have both answered
+    :ivar missing: for how many seconds each missing registration has been missing, by the URLs of an nsqd and
+        of the nsqlookupd that lacks it, which have both answered
     """
 
     number: int

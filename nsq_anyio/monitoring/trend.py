@@ -11,7 +11,7 @@ from .history import Series
 from .snapshot import Key
 
 LEAST_SECONDS = 45.0
-"""A shorter time says nothing: consumers fetch messages in bursts."""
+"""A shorter time shows no trend: consumers fetch messages in bursts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Trend:
 
     :ivar seconds: its length in seconds
     :ivar depths: the depth over time, in equal steps; the last one is the latest
-    :ivar ingress: mean messages received per second; this and the next ones are NaN if unknown
+    :ivar ingress: mean messages received per second; this and the following rates are NaN if unknown
     :ivar egress: messages per second that were finished
     :ivar requeued: messages per second that were requeued
     :ivar timed_out: messages per second that timed out

@@ -11,15 +11,15 @@ _MOST_CPU = 0.05
 class Watch(Poller):
     """Polls a cluster and keeps its history, for the length of an ``async with`` block.
 
-    However many viewers there are, the servers are asked once per interval, and what viewers see is computed
-    once, in a worker thread. A slow viewer misses snapshots, and delays nobody.
+    However many viewers there are, the servers are asked once per interval, and the results for viewers are
+    computed once, in a worker thread. A slow viewer misses snapshots, and delays no other viewer.
 
     :param cluster: the cluster, open
     :param interval: seconds from the beginning of one poll to that of the next, 0.01 or more; default 5. If
-        polls would take more than 5 % of a core, with what is computed for viewers, they are made less often,
-        every `Snapshot.interval` seconds
+        polls, and the work for viewers, would take more than 5 % of a core, polls are less frequent:
+        `Snapshot.interval` is the interval in force
     :param history: seconds of history that are kept, 60 or more; default 86400
-    :param most_series: of how many topics and channels history is kept, 0 or more; default 5000
+    :param most_series: how many topics and channels have a history, 0 or more; default 5000
     :ivar history: the history, which includes the last snapshot
     :raises InvalidOption: if a value is outside its range
     """

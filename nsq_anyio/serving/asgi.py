@@ -1,4 +1,4 @@
-"""ASGI 3 in the terms of the HTTP server: requests, responses, and streams of server-sent events.
+"""Adapters between ASGI 3 and the HTTP server's requests and responses, and streams of server-sent events.
 
 The specification is https://asgi.readthedocs.io/en/latest/specs/www.html.
 """
@@ -112,7 +112,7 @@ def server_sent_event(data: str, *, event: str = "", number: int | None = None) 
 
     :param data: the text, of any number of lines
     :param event: the type, without line ends; empty for ``message``
-    :param number: what a browser that connects again sends as ``Last-Event-ID``; None for nothing
+    :param number: the id, which a browser that reconnects sends as ``Last-Event-ID``; None for no id
     :raises ValueError: if ``event`` has line ends
     """
     if _LINE_END.search(event):
@@ -129,7 +129,7 @@ async def stream_response(
 ) -> None:
     """Send a response until its body ends, its client leaves, or its client takes no piece for too long.
 
-    :param receive: of the request, whose body was read or is not wanted
+    :param receive: the ``receive`` of the request, whose body was read or is not wanted
     :param patience: the seconds that the client has to take each piece, more than 0; after that, the response
         is left incomplete, so that the server closes the connection
     """

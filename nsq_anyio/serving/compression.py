@@ -15,7 +15,7 @@ _TYPES = frozenset({"text/html", "application/json", "image/svg+xml"})
 _LEAST = 1024
 """Bytes below which a response is sent as it is: it would fit into the same packet."""
 _LARGE = 32 * 1024
-"""Bytes from which a thread compresses, which takes a millisecond or more."""
+"""Bytes from which compression runs in a thread, because it takes a millisecond or more."""
 _LEVEL = 6
 _WEIGHT = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
@@ -36,7 +36,7 @@ def accepts_gzip(accepted: str) -> bool:
 
 
 class Compression:
-    """Compresses HTML, JSON and SVG, each body once however many ask for it.
+    """Compresses HTML, JSON and SVG, each body once, however many clients ask for it.
 
     A response with a ``Content-Encoding``, or shorter than 1 kB, is left as it is.
 
@@ -59,7 +59,7 @@ class Compression:
         if accepts_gzip(request.headers.get("accept-encoding", "")):
             _, body = await self._bodies.get(0, body, partial(_compressed, body))
             headers.append(("Content-Encoding", "gzip"))
-            if tag is not None:  # a strong one would promise the same bytes
+            if tag is not None:  # a strong tag would promise the same bytes
                 tag = tag if tag.startswith("W/") else f"W/{tag}"
         if tag is not None:
             headers.append(("ETag", tag))

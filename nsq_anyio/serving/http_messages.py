@@ -89,7 +89,7 @@ class Target:
 def joined_headers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return the values of headers by lower-case name.
 
-    Repeated headers are joined by commas, as RFC 9110 has it, so none of several hides the others.
+    The values of repeated headers are joined by commas, as in RFC 9110, so that none hides the others.
     """
     values: dict[str, list[str]] = {}
     for name, value in fields:
@@ -106,8 +106,8 @@ class Request:
 
     :param next_piece: reads the next piece of the body; empty at its end
     :ivar method: the method as it was sent
-    :ivar headers: as of `joined_headers`
-    :ivar content_length: the length of the body as announced; None for a chunked body
+    :ivar headers: the values by lower-case name, as `joined_headers` returns them
+    :ivar content_length: the announced length of the body; None for a chunked body
     :ivar scheme: http or https
     :ivar remote: the peer's address, ``host:port``; empty if it is not known
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 async def serve_http_on_demand(
     listener: Listener[ByteStream], make_handler: Callable[[], Handler], *, tls: ssl.SSLContext | None = None
 ) -> None:
-    """Like `serve_http`, with the handler that ``make_handler`` returns at the first connection.
+    """Serve as `serve_http` does, with the handler that ``make_handler`` returns at the first connection.
 
     :param make_handler: imports the handler's modules and makes the handler
     """

@@ -1,7 +1,7 @@
 """The reader of one HTTP request: first its head, then as much of its body as the handler wants.
 
-h11 parses the head. Input for which its patterns take quadratic time is refused before. The body is read
-here: h11 makes an event of every chunk, and its pattern for chunk extensions takes quadratic time.
+h11 parses the head. Input on which its patterns would take quadratic time is refused before that. The body is
+parsed here: h11 makes an event of every chunk, and its pattern for chunk extensions takes quadratic time.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class RequestReader:
         head, searched = bytearray(self._unread), 0
         while (end := _HEAD_END.search(head, searched)) is None and len(head) <= MAX_HEAD_SIZE:
             searched = max(0, len(head) - 2)
-            # nsqd's protocol begins with a space, and TLS with a control character: both clients wait.
+            # A space begins nsqd's protocol, and a control character TLS: such clients wait for an answer.
             if head[0] <= ord(" ") or not (received := await self._receive()):
                 raise RequestError(HTTPStatus.BAD_REQUEST)
             head += received
@@ -235,7 +235,7 @@ class _Chunks:
 
 
 def _escaped(head: bytes) -> bytes:
-    """Escape the bytes of the target that are not ASCII: Go takes them, and h11 does not."""
+    """Escape the bytes of the target that are not ASCII: Go accepts them, and h11 does not."""
     line, newline, rest = head.partition(b"\n")
     method, space, behind = line.partition(b" ")
     target, last_space, version = behind.rpartition(b" ")

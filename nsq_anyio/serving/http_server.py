@@ -1,7 +1,7 @@
 """A small HTTP/1 server over AnyIO streams.
 
-It bounds all that a peer can send. No input and no vanishing peer ends it; only cancellation or closing the
-listener does. Where HTTP leaves a choice, it behaves like Go's server.
+It bounds all that a peer can send. No input and no vanishing peer ends the server; only cancellation
+does, or closing the listener. Where HTTP leaves a choice, it behaves like Go's server.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Patience:
 
     @contextmanager
     def waiting(self) -> Generator[None]:
-        """Wait in this block for a request; leave it early if too many others came to wait later."""
+        """Wait in this block for a request. If too many wait, the block that has waited longest is left."""
         if len(self._waiting) >= self._most_waiting:
             longest = next(iter(self._waiting))
             del self._waiting[longest]
@@ -107,7 +107,7 @@ class Patience:
 
 
 def _most_waiting() -> int:
-    """Return half of the file descriptors that the process may open, so that others find some."""
+    """Return half of the file descriptors that the process may open, to leave some for other uses."""
     if sys.platform == "win32":
         return sys.maxsize
     import resource  # noqa: PLC0415 - not on Windows

@@ -28,10 +28,11 @@ _BACKLOG = 65536
 
 
 class UnixListener(Listener[SocketStream]):
-    """Listens on a unix socket as soon as it is made; closing it removes the file.
+    """Listens on a unix socket as soon as it is created; closing it removes the file.
 
-    AnyIO's own has two faults. On asyncio, a connection that is cancelled just as data arrives raises
-    ``InvalidStateError`` in a callback. Also, it replaces a socket on which another server still listens.
+    AnyIO's own listener has two faults. On asyncio, a connection that is cancelled just as data arrives
+    raises ``InvalidStateError`` in a callback. Also, it replaces a socket on which another server still
+    listens.
 
     :raises OSError: if the path exists, is too long, or the system refuses
     """
@@ -107,10 +108,10 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _FEWER_DESCRIPTORS = "close some, or raise the limit (ulimit -n)"
 
 PEER_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
-"""What a stream raises when its peer has vanished. For a peer that closed properly it is `anyio.EndOfStream`.
+"""The errors of a stream whose peer has vanished; a peer that closed properly causes `anyio.EndOfStream`.
 
-OSError is here for ``send_eof``, which raises the system's error on Trio. TimeoutError is an OSError too, so
-catch it first.
+OSError is included for ``send_eof``, which raises the system's error on Trio. TimeoutError is an OSError
+as well, so catch it first.
 """
 
 Stream = TypeVar("Stream")
@@ -163,7 +164,7 @@ async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one side of a server listens.
+    """The listener of one side of a server, and its address.
 
     :ivar address: ``host:port``, or the path of a unix socket
     :ivar port: 0 on a unix socket

@@ -98,7 +98,7 @@ def error_response(status: int, code: str) -> Response:
 
 def tls_required(https_port: int) -> Handler:
     """Return a handler that refuses every request, and names the HTTPS port."""
-    # Not by `_to_json`: nsqd writes spaces here.
+    # Without `_to_json`, because nsqd writes spaces here.
     body = json.dumps({"message": "TLS_REQUIRED", "https_port": https_port}).encode()
 
     async def refuse(_: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The HTTP router of nsqd, nsqlookupd and nsqadmin, which is httprouter 1.3.0.
+"""The HTTP router of nsqd, nsqlookupd and nsqadmin, which behaves like Go's httprouter 1.3.0.
 
 An unknown path is answered with 404 ``NOT_FOUND``, a known path with the wrong method with 405
 ``METHOD_NOT_ALLOWED``. OPTIONS lists the methods, and GET does not imply HEAD. A path that is wrong only in
@@ -51,9 +51,9 @@ class Routes(Generic[T]):
 
 
 class Router:
-    """A handler that calls another one, chosen by path and method.
+    """A handler that calls another handler, chosen by path and method.
 
-    The paths are those of `Routes`, in lower case. `parameters` returns what ``:name`` segments matched.
+    The paths are those of `Routes`, in lower case. `parameters` returns the matches of ``:name`` segments.
 
     :param base: the prefix of each path
     """
@@ -64,7 +64,7 @@ class Router:
         self._methods = self._routes.methods
 
     def parameters(self, request: Request, pattern: str) -> tuple[str, ...]:
-        """Return what the ``:name`` segments of ``pattern`` matched in the path of a request."""
+        """Return the segments of a request's path that the ``:name`` segments of ``pattern`` matched."""
         return matched(pattern, request.target.path.removeprefix(self._base)) or ()
 
     async def __call__(self, request: Request) -> Response:
@@ -110,9 +110,9 @@ class Router:
 
 
 def matched(pattern: str, path: str, *, any_case: bool = False) -> tuple[str, ...] | None:
-    """Return what the ``:name`` segments of ``pattern`` match in ``path``; None if it does not match.
+    """Return the segments of ``path`` that ``:name`` segments of ``pattern`` match; None without a match.
 
-    :param any_case: whether the segments of the path may be in another case than those of the pattern
+    :param any_case: whether the segments of the path may differ in case from those of the pattern
     """
     if pattern.count("/") != path.count("/"):  # without a list of all segments of a hostile path
         return None

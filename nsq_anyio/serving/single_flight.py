@@ -1,4 +1,4 @@
-"""A bounded cache that computes each value once, however many ask for it at the same time."""
+"""A bounded cache that computes each value once, however many callers ask for it at the same time."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class SingleFlight(Generic[T]):
     async def get(self, generation: int, key: Hashable, compute: Callable[[], Awaitable[T]]) -> T:
         """Return the value of a key, and compute it only if it is not kept.
 
-        Those who ask while it is being computed wait for it. If that fails or is cancelled, the next one
-        computes it.
+        Callers that ask while it is being computed wait for it. If the computation fails or is cancelled, the
+        next caller computes the value.
 
         :param generation: a higher one drops all values of earlier generations
         """

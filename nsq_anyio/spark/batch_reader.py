@@ -1,9 +1,9 @@
 """A batch read: the messages that wait in the channel when the job is planned.
 
-An option decides when a message is finished. With ``peek`` it never is: every message goes back. With
-``spoolDir`` it is finished when its row is on disk; the spool is kept, because Spark does not report the end
-of a batch job to its source. With ``drain`` it is finished when Spark has taken its row, used or not: Spark
-reads far ahead, and does not push a LIMIT down to a source in Python.
+An option decides when a message is finished. With ``peek``, never: every message goes back to nsqd. With
+``spoolDir``, when its row is on disk; the spool is kept, because Spark does not report the end of a batch job
+to its source. With ``drain``, when Spark has taken its row, whether it uses the row or not: Spark reads far
+ahead, and does not push a LIMIT down to a Python source.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class NsqBatchReader(DataSourceReader):
             case WaitingPartition():
                 return _drain(self._options, partition)
             case _:
-                # Given no partitions, Spark reads one of its own.
+                # Without partitions, Spark creates one itself.
                 return iter(())
 
 
@@ -137,7 +137,7 @@ def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.Rec
 
 
 def _peek_rows(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
-    """Yield rows whose messages nsqd has back already."""
+    """Yield the rows of messages that nsqd already has back."""
     with tempfile.SpooledTemporaryFile(_PEEK_IN_MEMORY) as file:
         with as_spool_error(tempfile.gettempdir()):
             anyio.run(peek, options, partition.nsqd, partition.rows, file)
@@ -153,12 +153,12 @@ class PeekTooLong(NSQError):
 async def peek(options: ReadOptions, nsqd: str, rows: int, file: IOBase) -> None:
     """Write messages to a file, as an Arrow stream, and give them back to nsqd.
 
-    All of them are held, and touched, until the last one is read, so that none is delivered twice. Memory
-    holds the bodies of one chunk only.
+    All messages are held, and touched, until the last one is read, so that none is delivered twice. Only the
+    bodies of one chunk are in memory.
 
     :raises PeekTooLong: if it takes longer than nsqd's --max-msg-timeout, after which nsqd delivers held
         messages again
-    :raises ConnectionFailed: if there is no connection, or one is lost
+    :raises ConnectionFailed: if nsqd cannot be reached, or a connection is lost
     :raises OSError: if the file cannot be written
     """
     chunks: list[MessageChunk] = []
@@ -185,7 +185,7 @@ async def peek(options: ReadOptions, nsqd: str, rows: int, file: IOBase) -> None
             rows -= taken
         for reader, chunk in zip(readers, chunks, strict=True):
             _check_held(reader, chunk)
-        # The end of the block gives back what is not answered.
+        # The end of the block gives back unanswered messages.
 
 
 def _check_held(reader: BoundedReader, chunk: MessageChunk) -> None:

@@ -1,6 +1,6 @@
 """The reader of a task: a bounded number of messages from one nsqd, in chunks.
 
-It is not built on a consumer, because an object for each message would take most of the time. It touches the
+It does not use a consumer, because an object for each message would take most of the time. It touches the
 messages of chunks that wait for a slow disk.
 """
 
@@ -21,7 +21,7 @@ from .options import ReadOptions
 from .portion import MessageChunk, Portion
 
 _MOST_CONNECTIONS = 4
-"""With more connections, nsqd spends more on what its clients share than larger chunks save."""
+"""With more connections, contention between clients in nsqd costs more than larger chunks save."""
 
 CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes of bodies in a chunk. Larger chunks cost memory, and are written no faster."""
@@ -30,10 +30,10 @@ BYTES_IN_FLIGHT = 4 * CHUNK_BYTES
 """Bytes of bodies above which no more messages are let in, so that large ones do not fill the memory."""
 
 _GROWTH = 4
-"""With a bound of bytes, one more message is let in for each four that have arrived."""
+"""With a byte limit, one more message is let in for every four that have arrived."""
 
 _LINGER = 0.25
-"""Seconds for a chunk to fill once messages have come: each chunk is a file."""
+"""Seconds that a chunk has to fill once messages have come, since each chunk costs a file."""
 
 _PART_OF_MSG_TIMEOUT = 0.25
 """The fraction of nsqd's msg_timeout after which a chunk is stored, full or not."""
@@ -112,7 +112,7 @@ class BoundedReader:
         return nothing
 
     def finish(self, chunk: MessageChunk) -> None:
-        """Finish the messages of a chunk that is stored, each on the connection on which it came.
+        """Finish the messages of a stored chunk, each on the connection that delivered it.
 
         nsqd delivers the messages of a lost connection again.
         """
@@ -136,9 +136,9 @@ class BoundedReader:
         )
 
     async def touch_held(self) -> None:
-        """TOUCH the messages in flight while chunks are held, as long as nsqd allows; until cancelled.
+        """While chunks are held, TOUCH all messages in flight as long as nsqd allows. Runs until cancelled.
 
-        A slow disk delays chunks: the second one waits while the first is stored.
+        A slow disk delays chunks: one waits while the one before it is stored.
         """
         while True:
             await self._links.watch_loop(self._patience)
@@ -189,14 +189,14 @@ class BoundedReader:
                 inflow.let_in(min(share.max_in_flight, rows_left, self._room(inflow, share.max_in_flight)))
 
     def _arrived(self) -> None:
-        # Without a bound of bytes, the size of small messages makes no difference.
+        # Without a byte limit, the size of small messages makes no difference.
         if self._bytes_left is not None or self._links.waiting_bytes > CHUNK_BYTES:
             self._let_in()
 
     def _room(self, inflow: Inflow, most: int) -> int:
-        """Return how many messages may be in flight, to judge by the size of those that have arrived.
+        """Return how many messages may be in flight, judging by the sizes of earlier messages.
 
-        :param most: without a bound of bytes, and for small messages
+        :param most: the number without a byte limit, and for small messages
         """
         if not inflow.received_rows:
             return most if self._bytes_left is None else 1
@@ -210,13 +210,13 @@ class BoundedReader:
         return inflow.in_flight + min(more, max(0, math.ceil(room / size)))
 
     async def _wait_for_messages(self) -> None:
-        """Wait for a chunk's messages, or some, or until no more come.
+        """Wait until a chunk is full, or until some messages wait and no more come in time, or none come.
 
         :raises ConnectionFailed: as `take`
         """
         links = self._links
-        # A message that reaches nsqd within maxWait still has the time to become part of a batch, although
-        # nsqd may hold it back.
+        # Long enough for a message that reaches nsqd within maxWait to become part of the batch, although
+        # nsqd may buffer it.
         with anyio.move_on_after(self._latest + self._linger):
             while True:
                 while not links.waiting_rows:
@@ -255,7 +255,7 @@ async def bounded_reader(
     :raises InvalidOption: if a file that the options name cannot be used
     :raises PermanentRefusal: if nsqd refuses the connection permanently
     """
-    # With a bound of bytes, each connection would let in one message, which may already be too much.
+    # With a byte limit, each connection would let in one message, which may already be too much.
     most = _MOST_CONNECTIONS if max_bytes is None else 1
     async with connected(options, nsqd, max_in_flight=min(options.max_in_flight, rows), most=most) as links:
         reader = BoundedReader(links, options, nsqd, rows, max_bytes)

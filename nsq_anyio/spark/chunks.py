@@ -10,14 +10,14 @@
                                                        000002-0-0-30c6a4e1
 
 Each chunk takes the next number, and only one attempt can take a number. There may be several attempts at a
-partition: a retry while a lost executor still runs, speculation, or two tasks that read the same rows. Then
-one of them wins each number, and a message is finished by the attempt that stored it. The end is a chunk as
-well: if it were a separate file, an attempt could store a chunk after it, and nobody would read that chunk.
+partition: a retry while a lost executor still runs, speculation, or two tasks that read the same rows. One of
+them wins each number, and each message is finished by the attempt that stored it. The end is a chunk, too: if
+it were a separate file, an attempt could store a chunk after it, and nobody would read that chunk.
 
 The record lies beside the chunks, so that a deleted chunk is noticed. It consists only of file names, which
-cannot be half written and need no fsync. The content under a name does not matter: on a file system it is a
-second link to the chunk's file, because a link costs next to nothing, and another file a lot; elsewhere it
-is empty. An attempt that is killed may leave its last chunk without a record; the next attempt adds it.
+cannot be half written and need no fsync. The content of these files does not matter: on a file system, each
+is a second link to the chunk's file, because a link is much cheaper than another file; elsewhere, it is
+empty. An attempt that is killed may leave its last chunk without a record; the next attempt adds it.
 
 The file of a chunk has a header that identifies the chunk, then its rows in Arrow's format::
 
@@ -176,7 +176,7 @@ class Partition:
         :param first: the number of the first chunk
         :param ended: whether the end chunk must be there
         :raises AttemptSuperseded: if Spark has committed the batch
-        :raises SpoolDamaged: if a chunk is missing, or is not what was stored
+        :raises SpoolDamaged: if a chunk is missing, or differs from what was stored
         :raises SpoolError: if it cannot be read
         """
         noted, found = self._listed()
@@ -238,14 +238,14 @@ class Partition:
                     target,
                     "another attempt at this partition was first; the messages of this one go back to nsqd",
                 )
-            # Last, so that one journal transaction of a local filesystem has both names.
+            # Only now, so that a local file system commits both names in one journal transaction.
             self._storage.sync(self.path)
         if not self._storage.takes_out_at_once:
             # A late attempt can take a number again once its chunk is deleted.
             self._check_not_committed()
 
     def end(self, number: int) -> None:
-        """Store the end chunk: no other can follow, and the rows of the partition are final.
+        """Store the end chunk: no chunk can follow it, and the rows of the partition are final.
 
         :raises NumberTaken: if another attempt has taken the number
         :raises AttemptSuperseded: if Spark has committed the batch
@@ -377,7 +377,7 @@ def check_all(partitions: Iterable[Partition]) -> None:
 
 
 def missing(directory: Place) -> SpoolDamaged:
-    """Return the error for a directory that the driver has made, and that is missing.
+    """Return the error for a missing directory, which the driver had created.
 
     :raises SpoolError: if its storage cannot be read
     """
@@ -419,7 +419,7 @@ def encode(batch: pa.RecordBatch, place: str, number: int) -> tuple[Record, list
 def decode(content: bytes, path: Place, place: str, number: int) -> Chunk:
     """Verify the checksum and the number of a file, and return its chunk.
 
-    :raises SpoolDamaged: if it is another chunk, or not what was written
+    :raises SpoolDamaged: if it is another chunk, or differs from what was written
     """
     if content.startswith(_MAGIC_OF_FORMAT_1):
         return _decode_format_1(content, path, number)

@@ -3,7 +3,7 @@
 NSQ gives each message to one of the consumers of a channel. Two sources of a query on one channel, as in a
 join of a stream with itself, would each get a part of the messages, and the result would be wrong without an
 error. Spark does not tell a source which query it belongs to, but runs each reader in its own process, whose
-parent is the application's JVM. So these processes lock what they read, in a file that is named after the
+parent is the application's JVM. So these processes lock their channels, in a file that is named after the
 JVM's pid. The system releases a lock when its process ends.
 """
 

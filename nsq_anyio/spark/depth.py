@@ -1,7 +1,7 @@
 """The depth of the channel at each nsqd that has the topic.
 
-A question also creates the channel where it is missing, and logs where it is paused. Executors do not import
-this module, because httpx takes long to import.
+Asking also creates the channel where it is missing, and logs the nsqds where it is paused. Executors do not
+import this module, because httpx takes long to import.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class DepthClient:
     def ask(self) -> list[Depth]:
         """Return the depth of the channel at each nsqd.
 
-        A channel that does not exist is created, so that it gets all later messages; those that wait in the
-        topic are counted. A paused channel counts as empty, because it delivers nothing. An nsqd that does
-        not answer also counts as empty. Both are logged. It is an error if no nsqd answers; but if one has
-        answered before, all are tried again for five minutes. While no nsqlookupd
-        answers, the nsqds of the last answer are asked, for as long.
+        A missing channel is created, so that it gets all later messages; the messages that wait in the topic
+        are counted. A paused channel counts as empty, because it delivers nothing, and so does an nsqd that
+        does not answer; both are logged. If no nsqd answers, this raises; but if one has answered before, all
+        are first tried again for five minutes. While no nsqlookupd answers, the nsqds of the last answer are
+        asked, for the same time.
 
         :raises InvalidOption: if a file that the options name cannot be used, or the channel must not be
             created and no nsqd has it
@@ -107,7 +107,7 @@ class DepthClient:
             urls = dict(zip(options.nsqds, options.nsqd_http, strict=True))
             context = options.ssl_context() if options.https_urls and not self._nsqds else None
         else:
-            # Anybody can register with nsqlookupd, so the nsqds that it names see no client certificate.
+            # Anybody can register with nsqlookupd, so the nsqds that it lists get no client certificate.
             urls, context = await self._found(), None
         for url in self._nsqds.keys() - urls.values():
             await self._nsqds.pop(url).__aexit__(None, None, None)
@@ -125,7 +125,7 @@ class DepthClient:
         return [answers.values.get(client.url, Depth(nsqd, 0)) for nsqd, client in clients.items()]
 
     async def _found(self) -> dict[str, str]:
-        """Return the URLs of the nsqds with the topic, by their TCP addresses, as nsqlookupds list them."""
+        """Ask the nsqlookupds for the nsqds with the topic; return their URLs by TCP address."""
         options = self._options
         if self._nsqlookupds is None:
             self._nsqlookupds = [await client.__aenter__() for client in nsqlookupd_clients(options)]
@@ -148,7 +148,7 @@ class DepthClient:
         return self._last_found
 
     async def _create_everywhere(self, nsqlookupds: Sequence[Nsqlookupd]) -> None:
-        """Create topic and channel on all nsqds of the cluster; those that fail are tried again next time."""
+        """Create topic and channel on all nsqds of the cluster; nsqds that fail are tried again next time."""
         options = self._options
         fan_out = FanOut(options.http_timeout, _CONCURRENCY)
         nodes = await fan_out.ask({client.url: client.nodes for client in nsqlookupds})
@@ -239,13 +239,13 @@ class ChannelWatch:
 
 
 async def depth_at(address: str, nsqd: Nsqd, options: ReadOptions) -> Depth:
-    """Return the depth of the channel at one nsqd, and create the channel if it is missing and wanted.
+    """Return the depth of the channel at one nsqd; create a missing channel unless ``createChannel=false``.
 
-    It is one request, unless the channel is missing.
+    This takes one request, unless the channel is missing.
     """
     topic, channel = options.topic, options.channel
     ask = partial(nsqd.stats, topic=topic, include_clients=False, include_mem=False)
-    # Only this channel, because a topic may have hundreds. Then a topic without it is left out as well.
+    # Ask for this channel alone, because a topic may have hundreds. nsqd then omits a topic without it.
     topics = (await ask(channel=channel)).topics or (await ask()).topics
     of_topic = next((row for row in topics if row.topic_name == topic), None)
     creates = options.create_channel != "false"
@@ -264,7 +264,7 @@ async def depth_at(address: str, nsqd: Nsqd, options: ReadOptions) -> Depth:
 
 
 def _depth(address: str, topic: TopicStats, channel: ChannelStats | None, *, is_missing: bool) -> Depth:
-    # A paused topic fills no channel. Its own messages are copied to a channel that was just created.
+    # A new channel gets the messages that wait in the topic, unless the topic is paused.
     paused = "topic" if topic.paused else ""
     waiting, held = (0 if topic.paused or is_missing else topic.depth), 0
     if channel is not None:
@@ -289,7 +289,7 @@ async def create_at(nsqd: Nsqd, options: ReadOptions) -> None:
 
 
 async def look_up(nsqlookupd: Nsqlookupd, options: ReadOptions) -> Lookup:
-    """Ask which nsqds have the topic; unless ``createChannel=false``, make the channel known there."""
+    """Ask which nsqds have the topic; unless ``createChannel=false``, register the channel."""
     topic, channel = options.topic, options.channel
     try:
         lookup = await nsqlookupd.lookup(topic)

@@ -1,7 +1,7 @@
-"""The messages of one connection of a task, those that wait to be taken and those that are held.
+"""The messages of one task connection: waiting to be taken, or held until they are answered.
 
-It does what a consumer does for each message, but for many at once: the messages of a chunk are received,
-decoded, finished and touched in one piece.
+This module does a consumer's work for many messages at once: the messages of a chunk are received, decoded,
+finished and touched together.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Inflow:
 
     :param arrived: called when messages have arrived
     :ivar identity: nsqd's reply to IDENTIFY
-    :ivar waiting_rows: the messages that nobody has taken
+    :ivar waiting_rows: the messages that have arrived and were not taken yet
     :ivar waiting_bytes: the bytes of the waiting bodies
     :ivar held_rows: the messages that were taken and not answered
     :ivar held_bytes: the bytes of the held bodies
     :ivar received_rows: all messages that have arrived
     :ivar received_bytes: the bytes of all these bodies
     :ivar recent_size: the size of recent bodies: it rises at once, and at most halves with each arrival
-    :ivar refused: the late answers, which nsqd has refused
+    :ivar refused: the late answers, which nsqd refused
     """
 
     def __init__(self, nsqd: str, *, arrived: Callable[[], None], watch: LoopWatch) -> None:
@@ -60,7 +60,7 @@ class Inflow:
 
     @property
     def oldest(self) -> float:
-        """When nsqd stops waiting for the answer to the oldest waiting message; infinite without one."""
+        """The deadline of the oldest waiting message; infinite if none waits."""
         return self._waiting[0].arrival.deadline if self._waiting else math.inf
 
     @property
@@ -71,7 +71,7 @@ class Inflow:
     # Called by the reader of the connection
 
     def arrival(self, now: float, size: int) -> Arrival:  # noqa: ARG002 - bodies are counted, not frames
-        """Return when nsqd stops waiting for answers to what arrives now."""
+        """Return the deadlines of messages that arrive now."""
         return Arrival(now + self.identity.msg_timeout, now + self.identity.max_msg_timeout)
 
     make_message = Portion
@@ -98,12 +98,12 @@ class Inflow:
         self._arrived()
 
     def response_failed(self, failure: ResponseFailed) -> None:
-        """Count an answer that nsqd refused: it has delivered the message again, or will."""
+        """Count a refused answer: nsqd has delivered its message again, or will."""
         self.refused += 1
         _log.debug("nsqd %s: %s", self.nsqd, failure.error)
 
     def may_proceed(self) -> None:
-        """Nothing waits for answers to be sent."""
+        """Do nothing: nothing waits for answers to be sent."""
 
     # What a task does
 
@@ -120,7 +120,7 @@ class Inflow:
         self.waiting_rows = self.waiting_bytes = 0
 
     def let_in(self, most: int) -> None:
-        """Let at most ``most`` messages be in flight (RDY)."""
+        """Allow at most ``most`` messages in flight (RDY)."""
         connection = self._connection
         if connection is None or self._close_wait is not None:
             return
@@ -178,7 +178,7 @@ class Inflow:
             arrival.deadline = min(now + self.identity.msg_timeout, arrival.hard_deadline)
 
     async def drain(self) -> None:
-        """Send CLS, hand back what is not answered, and wait until nsqd has handled all answers.
+        """Send CLS, hand back unanswered messages, and wait until nsqd has handled all answers.
 
         :raises ConnectionFailed: if the connection ends before nsqd has confirmed that
         """

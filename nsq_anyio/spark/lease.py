@@ -2,12 +2,12 @@
 
 A query may wait for hours between two batches, so a thread renews the file. If the process is killed, the
 file grows old, and the lease expires; the spool's next query deletes it. Its age is measured by the storage's
-own clock, so that the clocks of the machines need not agree.
+clock, so that the clocks of the machines need not agree.
 
-By its lease, a driver also notices another one on the same checkpoint: an epoch that Spark has not logged is
-replaced only if nobody else holds a lease, because another driver may be about to log it.
+Leases also reveal a second driver on the same checkpoint: an epoch that Spark has not logged is replaced only
+if nobody else holds a lease, because another driver may be about to log it.
 
-PySpark ends the process of a query's reader with SIGTERM before that could call `stop`, so the lease handles
+PySpark ends the process of a query's reader with SIGTERM before `stop` can be called, so the lease handles
 this signal.
 """
 
@@ -38,12 +38,12 @@ _RELEASE_TIMEOUT = 5.0
 """Seconds for which the end of a query waits for the deletion of its lease."""
 
 AT_ONCE = 1000
-"""Expired leases that are deleted between two renewals, which must not be late."""
+"""The most expired leases to delete between two renewals, which must not be late."""
 
 _kept: dict[Place, SimpleQueue[None]] = {}
 """The leases that threads of this process renew, each with the queue that ends its thread.
 
-It is not a `threading.Event`: a signal handler that interrupts `set` and calls it again waits for itself.
+A `threading.Event` would not do: a signal handler that interrupts `set` and calls it again waits for itself.
 """
 
 _log = logging.getLogger("nsq_anyio.spark")
@@ -82,7 +82,7 @@ class Lease:
         _kept[self._path] = self._end
         self._thread.start()
         if _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            # PySpark sends it before it could call `stop`.
+            # PySpark sends it before `stop` can be called.
             signal.signal(signal.SIGTERM, _release_and_die)
         # So a reader that is dropped without `stop` does not hold its spool forever.
         weakref.finalize(self, self._end.put, None)
@@ -98,10 +98,10 @@ class Lease:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def rival(self) -> str | None:
-        """Return a text that says who else uses the spool; None if nobody does.
+        """Return a description of who else uses the spool; None if nobody does.
 
-        A query that was killed leaves a lease that is still young. So this waits until such a lease is
-        renewed, or has expired.
+        A query that was killed leaves a lease that has not expired yet. So this waits until such a lease is
+        renewed or expires.
 
         :raises OSError: if the leases cannot be read
         """
@@ -123,7 +123,7 @@ class Lease:
 
 
 def holder(spool: Place, now: float) -> str | None:
-    """Return a text that says who uses a spool; None if nobody does.
+    """Return a description of who uses a spool; None if nobody does.
 
     :param now: the storage's time, from `time_of`
     :raises OSError: if it cannot be read
@@ -155,7 +155,7 @@ def _user(path: Place) -> str:
         found = json.loads(storage_of(path).get(path))
         return f"a query on {found['host']} (process {found['process']})"
     except (ValueError, RecursionError, KeyError, TypeError):
-        return "a query"  # the content is only for people; what counts is the age
+        return "a query"  # the content is only for people; the age alone counts
 
 
 def _keep(path: Place, renew_every: float, end: SimpleQueue[None]) -> None:
@@ -195,12 +195,12 @@ def _renew(path: Place) -> bool:
 def _delete_expired(own: Place) -> bool:
     """Delete the leases of queries that were killed, some at a time; return whether there are more.
 
-    Each batch lists the spool several times, so they would slow it down.
+    Each batch lists the spool several times, and would be slowed down by them.
     """
     storage = storage_of(own)
     try:
         found = storage.statuses(own.parent)
-        # The own lease is missing if it could not be written.
+        # This lease itself is missing if it could not be written.
         now = found[own.name].modified if own.name in found else 0.0
         expired = [
             own.parent / name

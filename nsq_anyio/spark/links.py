@@ -1,7 +1,7 @@
-"""The connections of a task to its nsqd: as many as its messages in flight need.
+"""The connections of a task to its nsqd: as many as its limit of messages in flight needs.
 
-nsqd bounds what each connection may have in flight (its --max-rdy-count, 2,500 by default). With more in
-flight, chunks are larger, and a chunk costs a file and its fsync, or requests to a store, whatever its size.
+nsqd limits the messages in flight on each connection (its --max-rdy-count, 2,500 by default). With more of
+them, chunks are larger, and a chunk costs a file and its fsync, or requests to a store, whatever its size.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Links:
 
     :param max_in_flight: the messages that may be in flight on all connections together
     :param most: the most connections
-    :ivar max_in_flight: the same, bounded by what nsqd allows these connections
+    :ivar max_in_flight: the same, lowered to nsqd's limit for these connections
     :ivar identity: nsqd's reply to the first IDENTIFY
     :ivar arrived: called when messages have arrived
     :ivar changed: called when a connection begins or ends
@@ -75,12 +75,12 @@ class Links:
 
     @property
     def inflows(self) -> list[Inflow]:
-        """The messages of each connection that there is now."""
+        """The inflow of each current connection."""
         return [link.inflow for link in self._links if link.inflow is not None]
 
     @property
     def waiting_rows(self) -> int:
-        """The messages that have arrived and were not taken."""
+        """The messages that have arrived and were not taken yet."""
         return sum(inflow.waiting_rows for inflow in self.inflows)
 
     @property
@@ -95,7 +95,7 @@ class Links:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Stay connected around a block; then hand back what is not answered, and close.
+        """Stay connected around a block; then hand back unanswered messages, and close.
 
         The block begins with the first connection, and does not wait for the others.
 
@@ -281,7 +281,7 @@ class Link:
             await anyio.sleep(self._reconnect.after(lasted, self._rng))
 
     async def drain(self) -> None:
-        """Hand back what is not answered, and wait until nsqd has handled all answers.
+        """Hand back unanswered messages, and wait until nsqd has handled all answers.
 
         :raises ConnectionFailed: if the connection ends before nsqd has confirmed that
         """

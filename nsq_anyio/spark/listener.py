@@ -97,7 +97,7 @@ class _Query:
 
     :ivar seen: by source, the epoch of the last batch that was counted in this run
     :ivar unreachable: the unreachable partitions that this run has reported so far
-    :ivar unreported: by source, the spoolDir and the end of a last batch that the source has not reported yet
+    :ivar unreported: by source, the spoolDir and end offset of its last batch, until the source reports it
     """
 
     gauges: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -112,7 +112,7 @@ class _Query:
         self.counters[metric][labels] = self.counters[metric].get(labels, 0.0) + more
 
     def started(self) -> None:
-        """Begin a new run: it counts its batches and its unreachable nsqds anew."""
+        """Begin a new run, which counts its batches and unreachable nsqds from zero."""
         self.gauges.clear()
         self.seen.clear()
         self.unreachable.clear()
@@ -180,7 +180,7 @@ class NSQListener(StreamingQueryListener, Collector):
                         query.unreported[labels] = shown["spoolDir"], json.loads(source.endOffset)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Note that the query runs, and that nothing waits: no source reports this before the next batch."""
+        """Record that the query runs and nothing waits, which no source reports before the next batch."""
         with self._lock:
             name = self._names.get(str(event.id), str(event.id))
             query = self._queries.get(name)

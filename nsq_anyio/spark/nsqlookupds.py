@@ -1,6 +1,6 @@
-"""Clients of nsqlookupd, and the nsqds that can be published to.
+"""nsqlookupd clients, and discovery of the nsqds to publish to.
 
-It imports httpx, so `publishing` loads it late.
+This module imports httpx, which takes long, so `publishing` imports it only when needed.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ..options.kinds import SAME, Choice, Flag, Integer, Number, Option
 class Parsed(Option):
     """An option of Spark only, with its own parser.
 
-    :param parse: returns the value of a text, or raises `InvalidOption` with what is allowed
+    :param parse: returns the value of a text, or raises `InvalidOption` with the allowed values
     """
 
     has_text = True
@@ -38,7 +38,7 @@ class TextOption:
 
     :ivar name: the documented name; it is matched in any case
     :ivar field: the field that it sets
-    :ivar part: the field that collects pass-through options; empty for the option of a single field
+    :ivar part: the field that collects pass-through options; empty for an option with a field of its own
     """
 
     name: str
@@ -54,7 +54,7 @@ class TextOption:
     def parse(self, given: str) -> object:
         """Return the value of a text.
 
-        :raises InvalidOption: with what is allowed
+        :raises InvalidOption: with the allowed values
         """
         if isinstance(self.option, Parsed):
             return self.option.parse(given)
@@ -139,9 +139,9 @@ def _value(option: TextOption, given: str) -> object:
         # The error shows the address without its password; the error's cause may show it.
         raise InvalidAddress(f"{option.name}: {error}") from None
     except InvalidName:
-        raise  # which names the option and the value already
+        raise  # it already names the option and the value
     except InvalidOption as error:
-        # A URL may have a password, or be a signed one.
+        # A URL may contain a password or a signature.
         is_shown = not option.is_secret and not ("://" in given and ("@" in given or "?" in given))
         shown = f"={given!r}" if is_shown else ""
         raise InvalidOption(f"{option.name}{shown} is not valid: {error}") from None
@@ -153,7 +153,7 @@ def _unknown(key: str, known: Mapping[str, TextOption], purpose: str, elsewhere:
             return f"option {option.name} is not for {purpose}: leave it out"
     # The value is not shown: it may belong to a misspelt secret.
     near = get_close_matches(key.lower(), known, n=1)
-    # Of options that begin in the same way, some are for streams, and some for batch reads.
+    # An option with a longer name may be meant: of two alike, one is for streams, one for batch reads.
     near += [name for name in known if name.startswith(key.lower()) and name not in near]
     if near:
         meant = " or ".join(known[name].name for name in near)

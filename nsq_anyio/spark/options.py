@@ -1,6 +1,6 @@
-"""The options of ``format("nsq")``: their declarations, and the checks of several together.
+"""The options of ``format("nsq")``: their declarations, and the checks of options that depend on each other.
 
-Every error has the documented name of the option, its value unless that is secret, and what is allowed.
+Every error has the documented name of the option, its value unless that is secret, and the allowed values.
 """
 
 import ssl
@@ -86,15 +86,13 @@ class SharedOptions:
     client_id: Annotated[str | None, Text()] = None
     """The client id that nsqadmin shows; None for the host name (default None)."""
     tls: Annotated[bool, Flag()] = False
-    """Whether connections to nsqd are encrypted; the files below are used for https URLs as well (default
-    False).
-    """
+    """Whether connections to nsqd are encrypted; the files below also serve https URLs (default False)."""
     tls_ca_file: Annotated[str | None, Parsed(parse=absolute_path)] = None
     """The authorities to trust, PEM; None for the system's (default None)."""
     tls_certificate_file: Annotated[str | None, Parsed(parse=absolute_path)] = None
     """The client's certificate with its chain, PEM (default None)."""
     tls_private_key_file: Annotated[str | None, Parsed(parse=absolute_path)] = None
-    """Its key, PEM (default None)."""
+    """The certificate's key, PEM (default None)."""
     tls_private_key_password: Annotated[str | None, Parsed(parse=text, is_secret=True)] = field(
         default=None, repr=False
     )
@@ -104,14 +102,14 @@ class SharedOptions:
     """The name that nsqd's certificate must have; None for the address (default None)."""
     tls_verify: Annotated[bool, declared(TLSOptions)["verify"]] = True
     compression: Annotated[Compression, Choice(choices=get_args(Compression))] = "none"
-    """What to ask nsqd for; if it declines, nothing is compressed ('none', 'snappy' or 'deflate'; default
-    'none').
+    """The compression to ask nsqd for; if it declines, nothing is compressed ('none', 'snappy' or 'deflate';
+    default 'none').
     """
     deflate_level: Annotated[int, declared(ConnectionOptions)["deflate_level"]] = 6
     auth_secret: Annotated[str | None, Text(is_secret=True)] = field(default=None, repr=False)
     """The secret for AUTH; never shown (default None)."""
     auth_secret_file: Annotated[str | None, Parsed(parse=absolute_path)] = None
-    """A file with that secret, which each task reads again (default None)."""
+    """A file with the secret for AUTH, which each task reads again (default None)."""
     lookupd_authorization: Annotated[bool, Flag()] = False
     """Whether to send the secret to nsqlookupds, too, as ``Authorization: Bearer`` (default False)."""
     connection: Annotated[PassThrough, Value(valid=is_pass_through, use="pairs of names and values")] = ()
@@ -194,7 +192,7 @@ class SharedOptions:
             raise InvalidOption(message) from None
 
     def connection_options(self, *, msg_timeout: float | None = None) -> ConnectionOptions:
-        """Return the options of a connection to nsqd. It reads the files, so call it in the task.
+        """Return the options of a connection to nsqd. This reads the files, so call it in the task.
 
         :raises InvalidOption: if a file cannot be read or used
         """
@@ -222,7 +220,7 @@ class ReadOptions(SharedOptions):
     topic: Annotated[str, Parsed(parse=check_topic)]
     """The topic to read."""
     channel: Annotated[str, Parsed(parse=check_channel)]
-    """Its channel."""
+    """The channel to read."""
     nsqd_http: Annotated[tuple[str, ...], Parsed(parse=url_list)] = field(default=(), repr=False)
     """The HTTP URLs of the ``nsqds``, in the same order; never shown (default ())."""
     spool_dir: Annotated[str | None, Parsed(parse=spool_location)] = None
@@ -241,8 +239,8 @@ class ReadOptions(SharedOptions):
     """The rows above which a partition is split; None for no limit (rows: 1 or more or None; default None).
     """
     max_in_flight: Annotated[int, Integer(low=1, unit="messages")] = 5_000
-    """The most messages in flight of one partition, on up to 4 connections, since nsqd bounds those of each
-    by its --max-rdy-count (messages: 1 or more; default 5000).
+    """The most messages in flight of one partition, on up to 4 connections, since nsqd limits each of these
+    to its --max-rdy-count (messages: 1 or more; default 5000).
     """
     max_wait: Annotated[float, Seconds(low=0.01)] = 1.0
     """The time without a message after which a partition ends (seconds: 0.01 or more; default 1)."""
@@ -252,11 +250,13 @@ class ReadOptions(SharedOptions):
     share_channel: Annotated[bool, Flag()] = False
     """Whether streams of one application may share the channel, so that each gets a part (default False)."""
     create_channel: Annotated[CreateChannel, Choice(choices=get_args(CreateChannel))] = "true"
-    """Whether to create a missing channel: wherever the topic is, also on nsqds without it, or never ('true',
+    """Where to create a missing channel: where the topic exists, on all nsqds, or nowhere ('true',
     'everywhere' or 'false'; default 'true').
     """
     headers: Annotated[bool, Flag()] = False
-    """Whether envelopes are opened: into a column ``headers``, and payloads as bodies (default False)."""
+    """Whether envelopes are opened, with headers in a column ``headers``, payloads in ``body`` (default
+    False).
+    """
     peek: Annotated[bool, Flag()] = False
     """Whether a batch read gives all messages back (default False)."""
     drain: Annotated[bool, Flag()] = False
@@ -272,7 +272,7 @@ class ReadOptions(SharedOptions):
         return tuple(url for url in (*self.nsqlookupds, *self.nsqd_http) if url.startswith("https:"))
 
     def consumer_connection(self) -> ConnectionOptions:
-        """Return the options of a partition's connection. It reads files, so call it in the task.
+        """Return the options of a partition's connection. This reads files, so call it in the task.
 
         :raises InvalidOption: if a file cannot be read or used
         """
@@ -324,7 +324,7 @@ class WriteOptions(SharedOptions):
 
 
 def _listed(options: type[object]) -> list[TextOption]:
-    """Return the options of a class in the order of errors: topic and channel, servers, the rest."""
+    """Return the options of a class as errors list them: topic and channel, servers, then the rest."""
     shared = declared(SharedOptions)
     own = [option for option in text_options(options) if option.field not in shared]
     return sorted((*SHARED_OPTIONS, *own), key=lambda option: option.name not in {"topic", "channel"})
@@ -333,7 +333,7 @@ def _listed(options: type[object]) -> list[TextOption]:
 SHARED_OPTIONS = text_options(SharedOptions)
 CONNECTION_OPTIONS = pass_through_options(ConnectionOptions, "connection", declared(SharedOptions))
 
-# A consumer'soptions are not passed on, because each partition sets its own.
+# Options of consumers are not passed on, because each partition sets its own.
 READ_OPTIONS = (*_listed(ReadOptions), *CONNECTION_OPTIONS)
 WRITE_OPTIONS = (
     *_listed(WriteOptions),

@@ -16,8 +16,8 @@ class Depth:
     """The depth of the channel at one nsqd.
 
     :ivar nsqd: the address to which consumers connect
-    :ivar rows: the messages that wait, without those in flight and deferred
-    :ivar size: the average bytes of the topic's messages; None while nsqd has had none
+    :ivar rows: the waiting messages, without messages in flight and deferred ones
+    :ivar size: the average bytes of the topic's messages; None before the first message
     :ivar paused: "channel" or "topic", if one of them is paused there; empty otherwise
     :ivar held: the messages in flight, and the deferred ones
     :ivar published: all messages published to the topic since nsqd was started; None if it is not known
@@ -42,9 +42,9 @@ def plan(
 ) -> list[tuple[str, int]]:
     """Return the partitions of a batch, each with its nsqd and the most rows it may read.
 
-    An nsqd without messages gets no partition. If more than ``max_rows`` wait, each nsqd has an equal share
-    of them, and the part of its share that a short queue does not need goes to the others. So no queue waits
-    for a longer one.
+    An nsqd without messages gets no partition. If more than ``max_rows`` wait, each nsqd gets an equal share,
+    and the part of a share that a short queue does not need goes to the others. So no queue waits for a
+    longer one.
 
     :param max_rows: the most rows of all partitions together; None for no limit
     :param min_partitions: the largest partitions are split until there are this many, if there are enough
@@ -73,11 +73,11 @@ def plan(
 def within_bytes(
     parts: Sequence[tuple[str, int]], max_bytes: int, sizes: Mapping[str, float]
 ) -> list[tuple[str, int]]:
-    """Lower the rows of each partition to what fits into its share of ``max_bytes``, but not below one.
+    """Reduce each partition to the rows that fit into its share of ``max_bytes``, but to at least one.
 
-    nsqd would push more messages in vain, and their ``attempts`` would grow.
+    nsqd would push further messages in vain, and their ``attempts`` would grow.
 
-    :param sizes: the average bytes of a message, by nsqd; where it is unknown, nsqd's default --max-msg-size
+    :param sizes: the average bytes of a message, by nsqd; nsqd's default --max-msg-size where it is missing
     """
     share = max_bytes // len(parts) if parts else 0
     return [(nsqd, min(rows, max(1, int(share / sizes.get(nsqd, _MAX_MSG_SIZE))))) for nsqd, rows in parts]
@@ -89,7 +89,7 @@ def _shares(depths: Sequence[Depth], max_rows: int | None) -> list[tuple[str, in
     shares = [0] * len(depths)
     shortest_first = sorted(range(len(depths)), key=lambda index: depths[index].rows)
     for place, index in enumerate(shortest_first):
-        # The deepest come last, so they get the remainder of the division.
+        # The deepest queues come last, so they get the remainder of the division.
         shares[index] = min(depths[index].rows, left // (len(depths) - place))
         left -= shares[index]
     return [(depth.nsqd, rows) for depth, rows in zip(depths, shares, strict=True) if rows]

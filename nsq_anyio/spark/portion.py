@@ -26,7 +26,7 @@ _ATTEMPTS = 16
 _ID = 18
 _BODY = 34
 
-_compute: Any = pc  # its functions are made at run time, and the stubs know only some of them
+_compute: Any = pc  # its functions are created at run time, and the stubs know only some of them
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class MessageChunk:
 
     @property
     def deadline(self) -> float:
-        """When nsqd stops waiting for the first answer."""
+        """The earliest deadline of the messages."""
         return min(portion.arrival.deadline for portion in self.portions)
 
     @property
@@ -127,7 +127,7 @@ class MessageChunk:
         frames = pa.concat_arrays([portion.frames() for portion in self.portions])
         columns: list[pa.Array[Any]] = [
             _compute.binary_replace_slice(frames, start=0, stop=_BODY, replacement=b""),
-            # The cast checks that all are UTF-8.
+            # The cast checks that all ids are UTF-8.
             _field(frames, _ID, _BODY).cast(pa.string()),
             _timestamps(frames),
             _numbers(frames, _ATTEMPTS, _ID, "H", pa.uint16()).cast(pa.int32()),
@@ -148,7 +148,7 @@ def redelivered(rows: pa.RecordBatch) -> int:
 def split_off(waiting: deque[Portion], rows: int, max_bytes: int) -> list[Portion]:
     """Take the first messages within both bounds; at least one, if any waits and ``rows`` is not 0.
 
-    Otherwise a message that is too large would block the others forever.
+    A single message beyond ``max_bytes`` would otherwise block the others forever.
     """
     taken: list[Portion] = []
     while waiting and rows:

@@ -33,14 +33,14 @@ from .options import WriteOptions
 _MAX_AT_ONCE = 64
 
 _FIRST_CONNECTION = 1.0
-"""Seconds to wait for the first nsqd of a task; after that it begins with any other."""
+"""Seconds to wait for the first nsqd of a task; after that, the task begins with any connected nsqd."""
 
 
 _DEFERRED_AT_ONCE = 500
 
-_compute: Any = pc  # its functions are made at run time, and the stubs know only some of them
+_compute: Any = pc  # its functions are created at run time, and the stubs know only some of them
 
-# From buffers, because a value of Python or `to_numpy` would import pandas; see `schema`.
+# Made from buffers, because converting a Python value, or `to_numpy`, would import pandas; see `schema`.
 _NOTHING_BETWEEN = pa.Array.from_buffers(
     pa.large_binary(), 1, [None, pa.py_buffer(bytes(16)), pa.py_buffer(b"")]
 )[0]
@@ -51,8 +51,8 @@ def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, parti
 
     All rows of a batch are checked before any of them is published. Without rows, no connection is made.
 
-    :param partition: the number of the task's partition, for errors. Of several nsqds, the task begins with
-        the one at this place, so that tasks with few rows do not all publish to the first
+    :param partition: the number of the task's partition. Errors show it, and it chooses the nsqd to begin
+        with, so that tasks with few rows do not all publish to the same nsqd
     :raises InvalidOption: for a row that cannot be published, naming it, or a file that cannot be used
     :raises ClusterFailed: if no nsqlookupd answers, or none knows an nsqd
     :raises PublishError: if rows may not be stored
@@ -164,7 +164,7 @@ Outgoing = AtOnce | Deferred
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Consecutive rows of a task, with their place for errors.
+    """Consecutive rows of a task, with their place, which errors show.
 
     :ivar first: the number of the first row, counted from 1 in the task
     :ivar partition: the number of the task's partition

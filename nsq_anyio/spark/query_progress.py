@@ -1,7 +1,7 @@
-"""The earlier batches of a query: they help to plan the next one, and Spark shows their progress.
+"""Counts over a query's earlier batches, for the plan of the next one and for the query's progress.
 
 A plan is an upper bound: other consumers may take messages, an nsqd may be unreachable, and
-``maxBytesPerBatch`` may end a partition. So the rows that were really read are counted in the spool.
+``maxBytesPerBatch`` may end a partition. So the rows that were actually read are counted in the spool.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class QueryHistory:
         self._left = {depth.nsqd: depth.rows for depth in waiting}
 
     def planned(self, epoch: int) -> None:
-        """Note that this run has planned a batch."""
+        """Record that this run has planned a batch."""
         self._planned = epoch
 
     def begun(self, epoch: int, plan: Plan) -> None:
-        """Note that tasks begin to read a batch, which an earlier run may have planned."""
+        """Record that tasks begin to read a batch, which an earlier run may have planned."""
         self._begun = (epoch, plan)
 
     def count_batch(self, spool: Spool, epoch: int) -> None:
@@ -88,11 +88,11 @@ class QueryHistory:
 
     @property
     def spooled_bytes(self) -> int:
-        """The bytes of the bodies in the spool that Spark has not committed, of the batches of this run."""
+        """The bytes of bodies in the spool from batches of this run that Spark has not committed."""
         return sum(self._spooled.values())
 
     def committed(self, epoch: int) -> None:
-        """Note that the batches up to this one are deleted from the spool."""
+        """Record that the batches up to this one are deleted from the spool."""
         self._spooled = {number: size for number, size in self._spooled.items() if number > epoch}
 
     def cap_to_target(self, waiting: Sequence[Depth]) -> list[Depth]:
@@ -103,7 +103,7 @@ class QueryHistory:
         return [replace(depth, rows=min(depth.rows, left.get(depth.nsqd, 0))) for depth in waiting]
 
     def sizes(self, waiting: Iterable[Depth]) -> dict[str, float]:
-        """Return the average bytes of a message, by nsqd: of those read last, or else of the whole topic."""
+        """Return the average bytes of a message, by nsqd: of its last batch, or else of the whole topic."""
         known = {depth.nsqd: depth.size for depth in waiting if depth.size is not None}
         return known | self._sizes
 
@@ -117,7 +117,7 @@ class QueryHistory:
 class Progress:
     """The source's part of the query's progress, which PySpark shows as its ``latestOffset``.
 
-    A source in Python has no metrics, so this is the only place for its numbers. PySpark wants whole ones.
+    A Python source has no metrics, so this is the only place for its numbers. PySpark wants whole numbers.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Progress:
         self._per_second: int | None = None
 
     def note_depths(self, depths: Sequence[Depth]) -> None:
-        """Note the depths by which a batch is planned."""
+        """Record the depths by which a batch is planned."""
         now = self._clock()
         published = {depth.nsqd: depth.published for depth in depths if depth.published is not None}
         # An nsqd counts from 0 again after it was restarted, so its count may be lower.

@@ -34,16 +34,16 @@ def columns(*, headers: bool = False) -> dict[str, str]:
 
 
 def arrow_schema() -> pa.Schema:
-    """Return the columns of messages as they came, without ``headers``, as an Arrow schema."""
+    """Return the Arrow schema of messages as received, without ``headers``."""
     return _ARROW_SCHEMA
 
 
-# When Arrow first converts a Python value it imports pandas, which takes a task a second. So the columns of a
-# read are made of buffers.
+# Arrow imports pandas when it first converts a Python value, which costs a task a second. So the columns of a
+# read are made from buffers.
 
 
 def no_rows() -> pa.RecordBatch:
-    """Return an empty batch of these columns."""
+    """Return an empty batch with this schema."""
     columns: list[pa.Array[Any]] = [pa.nulls(0, field.type) for field in _FIELDS]
     return pa.record_batch(columns, schema=_ARROW_SCHEMA)
 
@@ -52,7 +52,7 @@ def no_rows() -> pa.RecordBatch:
 def repeated(text: str, count: int) -> pa.Array[Any]:
     """Return a column of strings that has the same text in each row.
 
-    Full chunks have the same rows, so the columns of the last ones are kept.
+    Full chunks have the same number of rows, so the most recent columns are cached.
 
     :param text: not empty
     """

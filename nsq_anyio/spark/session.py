@@ -32,7 +32,7 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 class JavaMissing(NSQError):
-    """Spark cannot start: there is no Java, or only one that is too old."""
+    """Spark cannot start: Java is missing or too old."""
 
 
 def find_java() -> Path:
@@ -107,10 +107,10 @@ def session(
 
 
 def _show_shipped_package(environment: dict[str, str]) -> None:
-    """Let the driver's readers of streams import this package if it came by ``--py-files``.
+    """Let the driver's readers of streams import this package if it was shipped by ``--py-files``.
 
-    Spark 4.3.0 does not put such files on the path of these readers. Executors get the environment, too, but
-    do not need it.
+    Spark 4.3.0 does not put such files on the path of these readers. The environment also reaches the
+    executors, which do not need it.
     """
     home = Path(__file__).parents[2]
     # Only for a zip: the directory of an installed package may not exist on the executors.

@@ -55,7 +55,7 @@ class NsqDataSource(DataSource):
         return NsqBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a streaming query; for a bad option or schema, one that raises the error."""
+        """Return the reader of a streaming query; it raises the error of a bad option or schema."""
         # Writing needs none of it.
         from .stream_reader import NsqStreamReader, RefusedStreamReader  # noqa: PLC0415
 

@@ -11,7 +11,7 @@
 
 A query finds its spool by the uuid in its offsets, so it never reads another query's. The driver creates an
 epoch with all of its directories before Spark logs the batch, so that a directory that is missing later must
-have been lost. It deletes the epoch once the sink has the batch.
+have been lost. The driver deletes the epoch once the sink has the batch.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Plan = Sequence[tuple[str, int]]
 """The nsqd of each partition, as ``host:port``, and the most rows to read."""
 
 Rival: TypeAlias = Callable[[], str | None]
-"""Returns a text that says who else uses the spool; None if nobody does."""
+"""Returns a description of who else uses the spool; None if nobody does."""
 
 QUERY = "query.json"
 PLAN = "plan.json"
@@ -57,7 +57,7 @@ _log = logging.getLogger("nsq_anyio.spark")
 
 @dataclass(frozen=True, slots=True)
 class Spool:
-    """The directory of one query, in a directory that is mounted or in another storage."""
+    """The directory of one query, on a mounted file system or in another storage."""
 
     path: Place
 
@@ -69,8 +69,8 @@ class Spool:
     def create(cls, spool_dir: str, query: str, topic: str, channel: str) -> Spool:
         """Create the spool of a new query, or open it if it exists.
 
-        :raises SpoolError: if it cannot be written, belongs to another query, or its storage keeps no
-            name that is taken
+        :raises SpoolError: if it cannot be written, belongs to another query, or its storage lets a second
+            file take the name of the first
         """
         path = place_of(spool_dir) / query
         with as_spool_error(path):
@@ -113,8 +113,8 @@ class Spool:
     def open(cls, spool_dir: str, query: str, topic: str, channel: str) -> Spool:
         """Open the spool that a checkpoint names.
 
-        :raises SpoolError: if it is missing or damaged, belongs to another query, or its storage keeps
-            no name that is taken
+        :raises SpoolError: if it is missing or damaged, belongs to another query, or its storage lets a
+            second file take the name of the first
         """
         spool = cls.at(spool_dir, query)
         with as_spool_error(spool.path):
@@ -155,9 +155,9 @@ class Spool:
     def begin(self, epoch: int, plan: Plan, rival: Rival | None = None) -> None:
         """Create an epoch with all of its directories, before Spark logs it.
 
-        An epoch of the same number is replaced if it is empty: Spark has never logged it, because the driver
-        was killed or the checkpoint could not be written. That of another driver is not: Spark may be about
-        to log it.
+        An existing epoch with this number is replaced if it is empty: Spark has never logged it, because the
+        driver was killed or the checkpoint could not be written. It is not replaced while another driver uses
+        the spool: Spark may be about to log it.
 
         :raises SpoolError: if it cannot be written, another driver uses the spool, or Spark has run this
             batch before
@@ -181,7 +181,7 @@ class Spool:
             self._storage.sync(self.path)
 
     def check(self, epoch: int, plan: Plan) -> None:
-        """Check that all that `begin` created is there, with the plan that Spark has logged.
+        """Check that everything that `begin` created exists, with the plan that Spark has logged.
 
         :raises SpoolError: if not
         """
@@ -196,7 +196,7 @@ class Spool:
         check_all(self.partition(epoch, number) for number in range(len(plan)))
 
     def begin_format_1(self, epoch: int, plan: Plan) -> None:
-        """Create what an epoch lacks, for a plan that an earlier version has logged.
+        """Create the missing parts of an epoch whose plan an earlier version has logged.
 
         That version created directories later, so a lost directory looks like one that was not created
         yet.
@@ -257,7 +257,7 @@ class Spool:
         return Partition(self._epoch(epoch) / str(number))
 
     def commit(self, epoch: int) -> None:
-        """Delete an epoch and those before it, whose rows the sink has. It is idempotent.
+        """Delete an epoch and all earlier ones, whose rows the sink has. A second call does nothing.
 
         :raises SpoolError: if an epoch cannot be removed from the spool
         """
@@ -321,7 +321,7 @@ class Spool:
             return []
 
     def _take_out(self, epoch: int) -> Place:
-        """Make an epoch unusable, so that no late attempt continues with half of it; return where it is."""
+        """Make an epoch unusable, so that no late attempt continues with half of it; return its new place."""
         directory = self._epoch(epoch)
         with as_spool_error(directory):
             place: Place = self._storage.take_out(directory)

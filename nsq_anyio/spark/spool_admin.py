@@ -1,4 +1,4 @@
-"""The spools of a directory, to be listed, read and cleared. A damaged spool does not affect the others."""
+"""Listing, reading and clearing of the spools in a directory. A damaged spool does not affect the others."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class SpoolInfo:
     :ivar channel: the channel that it reads; None if the description is damaged
     :ivar created: when the query began, UTC; None if the description is damaged
     :ivar epochs: the number of batches that are not yet known to be in the sink
-    :ivar rows: the rows in their chunks, without those that are damaged or missing
+    :ivar rows: the rows in their chunks, without damaged and missing chunks
     :ivar bytes: the bytes of these chunks' files
     :ivar last_written: when the last chunk was stored, UTC; None if there is none
     :ivar user: who uses the spool; None if nobody does
-    :ivar damage: what is missing; what is altered as well, if the chunks were read
+    :ivar damage: the errors for missing parts and, if the chunks were read, for altered ones
     :ivar is_read: whether all chunks were read and verified
     """
 
@@ -68,8 +68,8 @@ def find_spools(
 
     :param directory: a path or URL
     :param now: the storage's time; default: this machine's time
-    :param check: whether to read all chunks; otherwise only names and sizes are looked at, which shows what
-        is missing, but not what is altered
+    :param check: whether to read all chunks; otherwise only names and sizes are checked, which finds missing
+        chunks, but not altered ones
     :raises SpoolError: if the directory cannot be listed
     :raises InvalidOption: for a URL that is not valid
     """
@@ -83,7 +83,7 @@ def find_spools(
 
 
 def look_again(info: SpoolInfo) -> SpoolInfo | None:
-    """Return a spool as it is now; None if it was deleted. No chunk is read.
+    """Return the current info of a spool; None if it was deleted. No chunk is read.
 
     :raises SpoolError: if it cannot be read
     """
@@ -222,7 +222,7 @@ def _info(path: Place, now: float, *, check: bool) -> SpoolInfo | None:
 
 
 class _Files:
-    """The sizes and times of files, asked for one directory at a time."""
+    """The sizes and times of files, read for one directory at a time."""
 
     def __init__(self) -> None:
         self._directory: Place | None = None
@@ -244,7 +244,7 @@ def _salvaged(partition: Partition) -> Iterator[tuple[Place, Record] | SpoolErro
 
 
 def _survey(spool: Spool, load: Callable[[Partition], Iterator[F | SpoolError]]) -> Iterator[F | SpoolError]:
-    """Yield what ``load`` finds of each chunk, and an error for each missing or damaged one."""
+    """Yield the result of ``load`` for each chunk, and an error for each missing or damaged one."""
     for epoch in _uncommitted(spool):
         for found in _survey_epoch(spool, epoch, load):
             # Spark may commit the epoch meanwhile, which is not damage.

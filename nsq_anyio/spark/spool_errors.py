@@ -36,7 +36,7 @@ _REMEDIES = {
 
 
 class SpoolError(NSQError):
-    """A spool cannot be read or written, or is not the one it should be.
+    """A spool cannot be read or written, or is not the expected one.
 
     :ivar path: the file or directory, as a path or URL
     """
@@ -48,7 +48,7 @@ class SpoolError(NSQError):
 
 
 class SpoolDamaged(SpoolError):
-    """A part of a spool is missing, or is not what was stored.
+    """A part of a spool is missing, or differs from what was stored.
 
     :ivar damage: what is damaged, without the remedy
     """

@@ -18,7 +18,7 @@ _CHECKSUM = "checksum"
 
 
 def put(target: Place, *content: bytes | memoryview, record: Place | None = None) -> bool:
-    """Put a file whole; return False, and write nothing, if its name is taken.
+    """Put a complete file; return False, and write nothing, if its name is taken.
 
     The content is durable before the file gets its name. The name is durable after a sync of the directory.
 
@@ -41,7 +41,7 @@ def holds_no_rows(name: str) -> bool:
 def mark(target: Place) -> None:
     """Create an empty file, whose name is the information, unless it exists.
 
-    :raises OSError: if it cannot be made
+    :raises OSError: if it cannot be created
     """
     storage_of(target).put_empty(target)
 
@@ -60,7 +60,7 @@ def put_document(target: Place, fields: dict[str, Any]) -> bool:
 def load_document(path: Place) -> Any:
     """Return the content of a JSON file, after checking its checksum, if it has one.
 
-    :raises SpoolDamaged: if it is missing, or not what was written
+    :raises SpoolDamaged: if it is missing, or differs from what was written
     :raises SpoolError: if it cannot be read
     """
     try:
@@ -83,7 +83,7 @@ def load_document(path: Place) -> Any:
 def load_fields(path: Place, formats: Collection[int]) -> dict[str, Any]:
     """Return the fields of a JSON file, as `load_document` does.
 
-    :param formats: what its field ``format`` may be
+    :param formats: the allowed values of its field ``format``
     :raises SpoolError: as `load_document`, and for a file of another format
     """
     found = load_document(path)
@@ -102,7 +102,7 @@ def _document(fields: dict[str, Any]) -> bytes:
 
 
 def numbered_directories(path: Place) -> list[int]:
-    """Return the directories whose names are numbers, in order; everything else there is ignored.
+    """Return the directories whose names are numbers, as sorted integers; all other entries are ignored.
 
     :raises SpoolError: if it cannot be listed
     """
@@ -116,9 +116,9 @@ def _is_number(name: str) -> bool:
 
 
 def mark_committed(spool: Place, epoch: int) -> None:
-    """Note that Spark has committed the batches up to ``epoch``.
+    """Record that Spark has committed the batches up to ``epoch``.
 
-    :raises OSError: if it cannot be noted
+    :raises OSError: if it cannot be recorded
     """
     mark(spool / f"{_COMMITTED}{epoch}")
     older = (number for number in _committed(spool) if number < epoch)

@@ -203,7 +203,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return opened(rows, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Delete the batches that the sink has from the spool.
+        """Delete from the spool the batches that the sink has.
 
         :raises SpoolError: if a batch cannot be deleted
         """
@@ -244,7 +244,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             time.sleep(max(0.0, self._idle_since + self._options.poll_interval - time.monotonic()))
 
     def _nsqds(self, batch: Plan) -> tuple[str, ...]:
-        """Return all nsqds that the query reads, as far as they are known."""
+        """Return all known nsqds that the query reads."""
         known = self._options.nsqds
         if not known and not self._latest:
             # The batch was planned before the query was restarted, and its nsqds may have moved.

@@ -1,22 +1,22 @@
 """One task of a read with a spool: messages go from nsqd to the spool, and rows from there to Spark.
 
-`read_spooled_partition` is the whole task. It yields the rows that earlier attempts have stored, fills the
-partition with the missing ones, and yields these. Each chunk is read once: what is yielded was verified, and
-the rows of a stored chunk never change, so another attempt yields the same rows.
+`read_spooled_partition` is the whole task. It yields the rows that earlier attempts have stored, stores the
+missing rows, and yields those too. Each chunk is read once. Only verified rows are yielded, and the rows of a
+stored chunk never change, so another attempt yields the same rows.
 
-A message is finished when its chunk is durable. Two attempts at a partition may run at once, but only one can
-store the chunk of a number. So they never both finish messages for it: the other attempt hands its messages
-back, and waits.
+A message is finished once its chunk is durable. Two attempts at a partition may run at once, but only one of
+them can store the chunk with a given number; the other one hands its messages back, and waits. So no two
+attempts finish messages for the same chunk.
 
 The plan of a batch is an upper bound. So if an nsqd cannot be reached, its partition ends with the rows that
 are stored, and the other messages wait in nsqd. If the task failed instead, the query would fail at every
 start, and the rows of all other nsqds would not reach the sink. But if no nsqd can be reached, the task tries
-its own for another ``connectTimeout``, and then fails: probably this machine is cut off, or the options are
-wrong. A task knows only its own partition, so the driver passes it the other nsqds of the query.
+its own nsqd for another ``connectTimeout``, and then fails: probably this machine is cut off, or the options
+are wrong. A task knows only its own partition, so the driver passes it the other nsqds of the query.
 
-The only thing that Spark takes from a task of a source in Python is rows. So a task leaves notes for the
-driver beside its partition: a `TaskReport`, and why its nsqd could not be reached. They are for logs and the
-query's progress alone, and a task that is killed leaves none.
+Spark accepts only rows from a task of a Python source. So a task leaves notes for the driver beside its
+partition: a `TaskReport`, and the reason why its nsqd could not be reached. The notes serve only logs and the
+query's progress; a task that is killed leaves none.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from .spool import Spool
 from .spool_errors import NumberTaken, as_spool_error
 
 _ROWS = 10_000
-"""Rows above which no more chunks are joined to a batch for Spark."""
+"""The number of rows above which no more chunks are joined into one batch for Spark."""
 
 _FIRST_POLL = 0.1
-"""Seconds until the first look at what another attempt stores. They double up to the storage's bound."""
+"""Seconds until the first look at another attempt's chunks. It doubles, up to the storage's limit."""
 
 _UNREACHABLE = ".unreachable"
 _REPORT = ".report"
@@ -63,7 +63,7 @@ _HEADERS = pa.map_(pa.string(), pa.string())
 
 _log = logging.getLogger("nsq_anyio.spark")
 
-_compute: Any = pc  # its functions are made at run time, and the stubs know only some of them
+_compute: Any = pc  # its functions are created at run time, and the stubs know only some of them
 
 
 class SpooledPartition(InputPartition):
@@ -110,7 +110,7 @@ def read_spooled_partition(
     sound = 0
     if not stored.ended:
         if stored.chunks:
-            # Now, since a damaged chunk must be noticed before anything is taken from nsqd.
+            # Read them now: a damaged chunk must be noticed before anything is taken from nsqd.
             yield from _joined(islice(partition.read(), stored.chunks))
             sound = stored.chunks
         anyio.run(_fill_if_reachable, options, task, partition, sound)
@@ -135,7 +135,7 @@ async def _fill_if_reachable(
     except (ConnectionFailed, ProtocolError) as error:
         is_anything_stored = await anyio.to_thread.run_sync(_has_chunks, partition.path.parent)
         if not is_anything_stored and not await _is_any_reachable(options, {*task.others} - {task.nsqd}):
-            # The only nsqd may have been started again.
+            # Try once more: the nsqd may have been restarted meanwhile.
             await fill_it()
             return
         _log.warning("%s: the batch ends without its messages, which a later batch reads", error)
@@ -155,9 +155,9 @@ async def fill(
 ) -> None:
     """Fill a partition from one nsqd until it has its rows, or no more messages come; then end it.
 
-    The rows that an earlier attempt has stored count, and a partition that has ended is left as it is. If
-    this ends early, for whatever reason, messages that are not stored are handed back. If another attempt
-    fills the same partition, this one hands back its messages and waits for the other to end it.
+    Rows that an earlier attempt has stored count, and a partition that has ended is left unchanged. However
+    this ends, messages that are not stored are handed back. If another attempt fills the same partition, this
+    one hands back its messages and waits for the other to end it.
 
     :param nsqd: its address, as ``host:port``
     :param rows: the most rows; with 0, the partition only ends
@@ -293,9 +293,9 @@ def stored_rows(partition: Partition, first: int = 0) -> Iterator[pa.RecordBatch
 
 
 def _joined(chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join small chunks to batches of a good size for Spark.
+    """Join small chunks into batches of a good size for Spark.
 
-    A large chunk is a batch of its own, since the JVM has whole batches in its memory.
+    A large chunk stays a batch of its own, since the JVM keeps whole batches in memory.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
@@ -315,12 +315,12 @@ def _merged(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def opened(batches: Iterator[pa.RecordBatch], options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Return rows with their envelopes opened, if ``headers`` is set: payloads as bodies, and ``headers``.
+    """Return rows with their envelopes opened if ``headers`` is set: payloads as bodies, and ``headers``.
 
-    The spool has messages as they came, so that rows that are put back are published unchanged.
+    The spool keeps messages as received, so that rows that are put back are published unchanged.
 
-    The headers of a body that is not an envelope are empty. Those of an envelope that cannot be read are
-    null, and its body stays as it came: no message may make a query fail forever.
+    The headers of a body that is not an envelope are empty. The headers of an envelope that cannot be read
+    are null, and its body stays as received: no message may make a query fail forever.
     """
     return map(_with_headers, batches) if options.headers else batches
 

@@ -1,9 +1,9 @@
 """Questions and commands to the servers of a cluster, with nsqadmin's rules for failures.
 
-A question fails if no server answers it. If some do not, their errors become a warning. So a 404 of one
-nsqlookupd is a warning, and of all of them an error, unlike in `nsq_anyio.http.Cluster`. Only nsqds that
-were given, or that an nsqlookupd lists, are asked. Besides nsqadmin's warnings, the result of each step on
-each server is kept.
+A question fails if no server answers it. If only some servers fail, their errors become a warning. So a 404
+from one nsqlookupd is a warning, and a 404 from all of them is an error, unlike in `nsq_anyio.http.Cluster`.
+Only nsqds that were given, or that an nsqlookupd lists, are asked. Besides nsqadmin's warnings, the result of
+each step on each server is kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNUSABLE = "registered no usable HTTP address"
 
 
 class UpstreamError(Exception):
-    """No server answered; the text is nsqadmin's."""
+    """No server answered. The error's text is nsqadmin's."""
 
 
 class UnknownNode(Exception):
@@ -41,8 +41,8 @@ class UnknownNode(Exception):
 class ClusterInfo:
     """Asks the servers on behalf of one request.
 
-    :ivar warnings: the failures, a text for each question
-    :ivar results: the result of each command, and of the questions that it needs, on each server
+    :ivar warnings: the failures, one text for each question
+    :ivar results: the results on each server, of commands and of the questions that they need
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -104,9 +104,9 @@ class ClusterInfo:
         return unite(nsqd for nsqds in found for nsqd in nsqds)
 
     async def nsqd_named(self, name: str) -> KnownNsqd:
-        """Return the nsqd of a name; an IPv6 address in it may stand without brackets.
+        """Return the nsqd with this name. An IPv6 address in the name may lack its brackets.
 
-        :raises UnknownNode: if no server names it
+        :raises UnknownNode: if no server knows it
         """
         for nsqd in await self.nsqds():
             if name in (nsqd.name, nsqd.producer.node):
@@ -153,7 +153,7 @@ class ClusterInfo:
     async def ask_stats(
         self, nsqds: Sequence[KnownNsqd], topic: str | None, channel: str | None, *, clients: bool
     ) -> Answers[Stats]:
-        """Ask nsqds for their statistics, and return these by URL. nsqds without a usable URL are not asked.
+        """Ask nsqds for their statistics, by URL. nsqds without a usable URL are not asked.
 
         The parameters are those of `stats`.
         """
@@ -207,7 +207,7 @@ class ClusterInfo:
         return answers.values.values()
 
     def _judge(self, kind: str, errors: list[str], asked: int) -> None:
-        if len(errors) == asked:  # also without a server to ask, as in nsqadmin
+        if len(errors) == asked:  # true if there is no server to ask, as in nsqadmin
             raise UpstreamError(f"failed to query any {kind}: " + "\n".join(errors))
         if errors:
             self.warnings.append("\n".join(errors))
@@ -226,7 +226,7 @@ async def _create(topic: str, channel: str, nsqd: Nsqd) -> None:
 def _results(
     kind: ServerKind, answers: Answers[Any], names: Mapping[str, str], *, is_question: bool = False
 ) -> list[StepResult]:
-    """Return the results of one step. ``names`` has names for URLs; other servers are named by their URLs."""
+    """Return the results of one step. ``names`` has names by URL; other servers are named by their URLs."""
     errors: dict[str, HTTPError | None] = {**dict.fromkeys(answers.values), **answers.failures}
     return [
         StepResult(kind, names.get(url, shown_server(url)), error, is_question)
@@ -239,7 +239,7 @@ def _unusable(nsqds: Iterable[KnownNsqd]) -> list[str]:
 
 
 def _text(error: HTTPError) -> str:
-    """Return the text of an error; nsqadmin's, if the server answered in NSQ's format."""
+    """Return the text of an error: nsqadmin's text if the server answered in NSQ's format."""
     if not isinstance(error, HTTPStatusError) or not error.code:
         return str(error)
     return f'got response {error.status} {phrase(error.status)} "{{\\"message\\":\\"{error.code}\\"}}"'

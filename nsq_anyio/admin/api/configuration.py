@@ -47,7 +47,7 @@ class Configuration:
         """
         if name == "log_level":
             level = _logger.getEffectiveLevel()
-            return min(max(level // 10, 1), 5)  # nsqadmin counts from 1 as well
+            return min(max(level // 10, 1), 5)  # nsqadmin counts from 1, too
         if name == "nsqlookupd_http_addresses":
             return [_shown(url) for url in self._upstream.nsqlookupds]
         if name not in self._values:

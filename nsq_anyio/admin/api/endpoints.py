@@ -136,7 +136,7 @@ class Api:
 
     async def _graphite(self, request: Request) -> Response:
         self._access.check_host(request)
-        arguments(request)  # refuses an invalid query with another code than `_query`
+        arguments(request)  # refuses an invalid query, with a different code from `_query`
         query = _query(request)
         if query.get("metric", [""])[0] != "rate":
             raise Refusal(400, "INVALID_ARG_METRIC")

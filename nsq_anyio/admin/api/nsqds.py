@@ -97,7 +97,7 @@ def out_of_date(nsqds: Iterable[KnownNsqd]) -> set[str]:
 def described(nsqd: KnownNsqd, outdated: set[str]) -> dict[str, object]:
     """Return an element of ``/api/nodes``.
 
-    :param outdated: what `out_of_date` returns
+    :param outdated: the result of `out_of_date`
     """
     producer = nsqd.producer
     topics = [{"topic": topic, "tombstoned": hidden} for topic, hidden in nsqd.topics]

@@ -1,4 +1,4 @@
-"""nsqadmin's JSON of statistics, on one nsqd and over several."""
+"""nsqadmin's JSON statistics, for one nsqd and over several."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def channel_row(node: str, hostname: str, topic: str, stats: ChannelStats, *, cl
 def topic_total(topic: str, rows: Sequence[Row]) -> Row:
     """Return a topic over several nsqds, with its row on each.
 
-    In nsqadmin, each channel of the first nsqd has the figures of all nsqds. Here it has its own.
+    nsqadmin gives each channel of the first nsqd the figures of all nsqds. Here it keeps its own figures.
     """
     total: Row = {
         "node": "*" if rows else "",

@@ -10,5 +10,5 @@
     tail          the live tails
     publishing    publishes a message from a form
     jobs          lists, retries and drops dead letters
-    messages      all of that, for one application
+    messages      the tails and jobs of one application
 """

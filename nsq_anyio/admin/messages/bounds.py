@@ -1,4 +1,4 @@
-"""Bounds of the pages of messages, which protect this process, the nsqds and browsers, in this order."""
+"""Bounds of the message pages, which protect this process, the nsqds and browsers, in this order."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Node:
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of an object, in order; a name may be there twice."""
+    """The members of an object, in order; a name may occur twice."""
 
     __slots__ = ()
 
@@ -129,7 +129,7 @@ _CONTROLS_OF_TEXT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most of a payload that is shown.
+    """Bounds of the shown part of a payload.
 
     :ivar text: bytes of text
     :ivar binary: bytes of a hex dump
@@ -256,7 +256,7 @@ class MessageRow:
 
     @classmethod
     def of(cls, message: Copy) -> MessageRow:
-        """Read a message; the row does not keep it, or its body."""
+        """Read a message. The row keeps neither the message nor its body."""
         return cls(
             one_line(message.id),
             message.nsqd,
@@ -273,7 +273,7 @@ class LetterRow:
     :ivar key: its nsqd and id, by which it is selected
     :ivar died: seconds since the epoch
     :ivar source_id: the id of the original message, on ``source_nsqd``
-    :ivar published: when the original message was published, as ``died``; 0 if that is not known
+    :ivar published: when the original message was published, in seconds since the epoch; 0 if unknown
     :ivar problem: why it is not a dead letter; empty if it is one
     :ivar content: of the original body
     """
@@ -296,7 +296,7 @@ class LetterRow:
 
     @classmethod
     def of(cls, letter: Letter) -> LetterRow:
-        """Read a letter; the row does not keep it, or its body."""
+        """Read a letter. The row keeps neither the letter nor its body."""
         names = DeadLetterHeaders
 
         def header(name: str) -> str:

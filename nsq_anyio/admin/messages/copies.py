@@ -1,18 +1,19 @@
-"""Copies of a topic's new messages on one nsqd, which other consumers get all the same.
+"""Copies of a topic's new messages on one nsqd, without taking messages from other consumers.
 
-An ephemeral channel gets copies only while the topic has a channel that lasts. Without one, nsqd keeps the
-messages of the topic for its first channel, and the ephemeral one would be that. Its messages vanish with it,
-requeued or not. nsqd does not report that a channel is deleted. So it is asked right before SUB, right after
-it, and then four times a second.
+An ephemeral channel gets only copies as long as the topic also has a lasting channel. Without one, nsqd keeps
+the topic's messages for its first channel, which would be the ephemeral one; and the messages of an ephemeral
+channel vanish with it, requeued or not. nsqd does not report that a channel was deleted. So it is asked right
+before SUB, right after SUB, and then four times a second.
 
-A channel that is older than the ephemeral one has got as many messages. One that was deleted and made again
-has got fewer, unless it has missed none. So an answer that shows a lasting channel with as many messages
-proves that it has a copy of each. Messages that came since the last proof are published again, once the
-ephemeral channel is gone. From the second answer without a proof until then the topic is paused: otherwise
-nsqd could put a message into the ephemeral channel while it vanishes.
+A lasting channel that is older than the ephemeral one has received at least as many messages. A channel that
+was deleted and created again has received fewer, unless it has missed none. So an answer in which a lasting
+channel has as many messages proves that it has a copy of each. Messages that came since the last proof are
+published again, once the ephemeral channel is gone. When a tail leaves its channel, it pauses the topic from
+the second answer without a proof until that publish: otherwise nsqd could put a message into the ephemeral
+channel while it vanishes.
 
-The connection ends without CLS: nsqd pushes until it sees the end of the stream, and what it has pushed is
-received. It does not reconnect: SUB would create a topic that was deleted meanwhile.
+The connection ends without CLS: nsqd pushes until it sees the end of the stream, and everything that it has
+pushed is received. The connection is not opened again, because SUB would create a deleted topic again.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _log = logging.getLogger(__name__)
 
 _MAX_IN_FLIGHT = 64
 _INTERVAL = 0.25
-"""Seconds between two questions to nsqd; later messages may have to be published again."""
+"""Seconds between two questions to nsqd. Messages after the last answer may have to be published again."""
 _PATIENCE = 2.0
-"""Seconds without a proof after which the channel is left: nsqd has not answered, or the lasting channel has
-got fewer messages, because it was deleted and made again."""
+"""Seconds without a proof after which the tail leaves the channel: nsqd has not answered, or the lasting
+channel has fewer messages, because it was deleted and created again."""
 _LEAVING = 5.0
-"""Seconds to receive, and to publish again, what no other channel has."""
+"""Seconds to receive the messages that no other channel has, and as many to publish them again."""
 _UNANSWERED_SUB = 20.0
 """Seconds to wait for the answer to SUB after the last viewer has left: nsqd may still execute it, and when
 the connection ends, the channel vanishes with its messages."""
@@ -112,7 +113,7 @@ class Copies:
         """Receive copies until cancelled.
 
         :param subscribed: called once nsqd has accepted the subscription
-        :raises NothingLasts: if there are no copies, or none any more
+        :raises NothingLasts: if the topic has no lasting channel there, or no longer
         :raises NSQError: if the connection cannot be opened or is lost
         """
         # nsqd drops what it has buffered when this side hangs up.
@@ -158,7 +159,7 @@ class Copies:
     # The receiver
 
     def arrival(self, now: float, size: int) -> None:
-        """Return no source."""
+        """Return None: copies need no deadlines."""
 
     def make_message(
         self, source: None, timestamp: int, attempts: int, message_id: bytes, body: bytes
@@ -168,7 +169,7 @@ class Copies:
         return Copy(message_id, self._node.address, attempts, timestamp, body)
 
     def received(self, messages: list[Copy], now: float) -> None:
-        """Finish the messages: they would be lost with the channel."""
+        """Finish the messages, which would be lost with the channel in any case."""
         del now
         self._connection.outbox.put(commands.fins([each.wire_id for each in messages]))
         if not self._may_drain:
@@ -179,14 +180,14 @@ class Copies:
         """Ignore a FIN that came too late: nsqd sends the message again."""
 
     def may_proceed(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: nothing waits for answers to be sent."""
 
     # The messages of lasting channels
 
     async def _ask(self) -> TopicNode:
         """Ask nsqd which channels the topic has.
 
-        :raises NothingLasts: if there are no copies
+        :raises NothingLasts: if the topic is gone, or has no lasting channel there
         :raises HTTPError: if nsqd does not answer
         """
         node = await self._node.again(self._upstream, _PATIENCE)
@@ -214,11 +215,9 @@ class Copies:
                 await self._leaving.wait()
 
     def _is_proof(self, node: TopicNode, known: int) -> bool:
-        """Return whether a lasting channel got all messages of the ephemeral one; then drop the first
-        ``known``.
+        """Return whether a lasting channel got all messages of the ephemeral one, judging by their counts.
 
-        A channel that is older than another one of its topic has got as many messages. One that is younger,
-        because it was deleted and made again, has got fewer, unless there were none to miss.
+        If so, forget the first ``known`` messages, which need not be published again.
         """
         own = node.channel(self._channel)
         if own is None or all(count < own.message_count for count in node.lasting_channels.values()):
@@ -228,7 +227,7 @@ class Copies:
         return True
 
     async def _leave(self) -> None:
-        """Receive what is left in the channel, unless others have it, and close the connection.
+        """Receive the messages that are left, unless another channel has them, and close the connection.
 
         :raises NSQError: if nsqd does not answer, or the connection is lost
         """
@@ -253,7 +252,10 @@ class Copies:
         await self._connection.close()
 
     async def _give_back(self) -> None:
-        """Publish what no other channel has, once the ephemeral channel is gone, which would get it again."""
+        """Publish the messages that no other channel has, once the ephemeral channel is gone.
+
+        Before that, the ephemeral channel would get them again.
+        """
         must_publish = False
         reason = "it has not answered"
         with anyio.move_on_after(_LEAVING):
@@ -263,7 +265,7 @@ class Copies:
                     if node is None:
                         return  # the messages were deleted with their topic
                     if self._has_lasted(node) and not must_publish:
-                        self._unproven.clear()  # others have them
+                        self._unproven.clear()  # other channels have them
                     if node.channel(self._channel) is None:
                         must_publish = True
                         await self._publish()
@@ -289,7 +291,7 @@ class Copies:
         before = self._proof
         if before is None:
             return False
-        # A channel that was made again has got fewer messages; so has each one of an nsqd that was restarted.
+        # A channel that was created again has fewer messages; so has every channel after a restart of nsqd.
         is_restarted = node.topic.message_count < before.topic.message_count
         then = before.lasting_channels
         return any(

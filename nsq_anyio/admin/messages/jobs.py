@@ -56,10 +56,11 @@ class Job:
 
     :ivar meant: the letters that it selects
     :ivar limit: the most letters to retry or drop; 0 for all
-    :ivar started: seconds since the epoch, and so is ``ended``, which is None while it runs
-    :ivar done: how many letters were retried or dropped; once it has ended, as nsqd has confirmed
+    :ivar started: when it began, in seconds since the epoch
+    :ivar ended: when it ended, in seconds since the epoch; None while it runs
+    :ivar done: how many letters were retried or dropped; after the end, how many nsqd has confirmed
     :ivar unconfirmed: how many were finished and may still be there, because a connection was lost
-    :ivar notes: what went wrong on the way
+    :ivar notes: the problems that did not end it
     :ivar problem: why it failed; empty if it did not
     """
 
@@ -98,11 +99,11 @@ class Job:
 
 @dataclass(slots=True)
 class Listing:
-    """The letters that a job has listed; letters are removed when they are retried or dropped.
+    """The letters that a job has listed. A letter that is retried or dropped is removed.
 
     :ivar count: how many of the letters that the job saw match the filter
-    :ivar others: how many messages it saw that are no dead letters
-    :ivar is_cut: whether there may be more, which it did not see
+    :ivar others: how many messages it saw that are not dead letters
+    :ivar is_cut: whether there may be more messages, which it did not see
     :ivar at: when, in seconds since the epoch
     """
 
@@ -116,8 +117,8 @@ class Listing:
 class Jobs:
     """Starts jobs, one at a time for each channel, and remembers the last one.
 
-    :param tasks: runs them. When it is cancelled, letters that are held are handed back, within about a
-        second
+    :param tasks: the task group that runs them. When it is cancelled, held letters are handed back, within
+        about a second
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class Jobs:
         return self._listings.get((topic, channel))
 
     def stop(self, topic: str, channel: str) -> None:
-        """Let a job end after the messages that it holds."""
+        """Ask a job to end once it has processed the messages that it holds."""
         job = self.last(topic, channel)
         if job is not None and job.is_running:
             job.is_stopped = True
@@ -154,7 +155,8 @@ class Jobs:
     def start(self, topic: str, channel: str, kind: JobKind, meant: Filter, limit: int = 0) -> Job:
         """Start a job.
 
-        :raises JobRefused: if one runs on this channel, there are too many, or the channel would be lost
+        :raises JobRefused: if a job runs on this channel, too many jobs run, or the channel or topic is
+            ephemeral
         """
         if is_ephemeral(channel) or is_ephemeral(topic):
             raise JobRefused(
@@ -250,7 +252,7 @@ class Jobs:
         had_channel = {node.address for node in found if node.channel(job.channel)}
 
         async def check(nsqd: str) -> None:
-            """Ask again right before SUB: it would create what was deleted meanwhile."""
+            """Ask again right before SUB, which would create a deleted topic or channel again."""
             try:
                 node = await by_address[nsqd].again(self._upstream, _PATIENCE)
             except HTTPError as error:
@@ -282,7 +284,7 @@ class Jobs:
             await anyio.sleep(0.2)
 
     def _ended(self, job: Job, walk: ChannelScan) -> None:
-        """Record the progress of a walk, and remove letters that are gone from the listing."""
+        """Record the progress of a scan, and remove from the listing the letters that are gone."""
         job.visited, job.is_cut = walk.visited, walk.is_cut
         job.notes += [f"Letters may have been missed: {reason}." for reason in walk.lost.values()]
         listing = self._listings.get((job.topic, job.channel))

@@ -32,7 +32,7 @@ class Messages:
     def of(cls, tasks: TaskGroup, watch: Watch, upstream: Upstream, options: AdminOptions) -> Self:
         """Start with no tail and no job.
 
-        :param tasks: the task group of what runs between requests
+        :param tasks: the task group for background work
         :raises InvalidOption: if a file of the TLS options cannot be read or used
         """
         connection, bounds = prepared(options.connection), MessageBounds()

@@ -67,7 +67,7 @@ class PublishOutcome:
     """The outcome of a publish.
 
     :ivar state: ``stored``: nsqd has it; ``rejected``: nsqd refused it; ``not sent``: certainly not stored;
-        ``unknown``: no answer came, and it may be stored or not
+        ``unknown``: no answer came, so it may or may not be stored
     :ivar node: the name of the nsqd that was asked last
     :ivar reason: what went wrong; empty if nothing did
     :ivar size: of the body in bytes, with its headers

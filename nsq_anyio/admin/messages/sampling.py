@@ -6,10 +6,10 @@ import math
 from collections import deque
 
 _WINDOW = 0.25
-"""The length of a window in seconds. Each picks equally many, so a burst does not use up the whole second."""
+"""The length of a window in seconds. All have the same limit, so a burst does not use up the whole second."""
 
 _KEPT = 20
-"""For how many windows the counts are kept: the rate is that of the last 5 seconds."""
+"""The number of windows whose counts are kept: rates are those of the last 5 seconds."""
 
 _ALL = 0
 """The sample rate with which nsqd sends all messages."""
@@ -58,8 +58,8 @@ class Sampler:
 def sample_rate_for(per_second: float, wanted: float) -> int:
     """Return the sample rate, in percent, that leaves about ``wanted`` messages a second; 0 for all.
 
-    nsqd does not send more than that, so a busy topic costs this process little. It cannot send less than
-    one percent.
+    nsqd drops the other messages itself, so a busy topic costs this process little. The lowest rate is one
+    percent.
     """
     if math.isnan(per_second) or per_second <= wanted:
         return _ALL

@@ -35,14 +35,14 @@ from .topic_nodes import TopicNode, TopicNodes
 class TailState:
     """The state of a tail, which viewers see beside the messages.
 
-    :ivar phase: ``draining``: it would consume the backlog, and nobody has confirmed that; ``gone``: no
-        nsqd has the topic; ``closed``: the application ends
+    :ivar phase: ``draining``: it would consume the backlog, which no viewer has confirmed; ``gone``: no nsqd
+        has the topic; ``closed``: the application ends
     :ivar connected: the names of the nsqds that send messages
     :ivar left_out: the nsqds that are left out, each with the reason
     :ivar waiting: in the phase ``draining``, the size of the backlog
     :ivar sample_rate: the percentage of messages that nsqd sends; 0 for all
-    :ivar received: messages that come in a second
-    :ivar shown: how many of these are shown
+    :ivar received: messages received per second
+    :ivar shown: messages shown per second
     :ivar is_paused: whether nsqd passes on no messages of the topic
     :ivar takes: whether it consumes the backlog
     :ivar problem: why it ended
@@ -86,13 +86,13 @@ _log = logging.getLogger(__name__)
 _TICK = 0.25
 _TICKS_A_STATE = 4
 _FACTOR = 4.0
-"""Ask for another sample rate when the rate of messages is off by more than this factor."""
+"""The sample rate is changed when the rate of messages is off by more than this factor."""
 _SETTLED = 10.0
 _PAUSE = 1.0
 
 
 class Tail:
-    """Shows copies of the messages of a topic, by an ephemeral channel of its own.
+    """Shows copies of the messages of a topic, through its own ephemeral channel.
 
     It never creates a topic. Unless ``may_drain``, it uses only nsqds where the topic has a lasting channel:
     elsewhere it would consume the backlog.
@@ -149,7 +149,7 @@ class Tail:
         return [piece for piece in self._pieces if piece.number > number]
 
     async def changed(self) -> None:
-        """Wait until there are new messages, or there is a new state."""
+        """Wait for new messages or a new state."""
         await self._changed.wait()
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class Tail:
             self._tell(TailState("closed"))
 
     async def run(self) -> None:
-        """Show messages until cancelled, or until it cannot go on, which `state` explains."""
+        """Show messages until cancelled, or until the tail cannot go on; then `state` says why."""
         try:
             with ungrouped():
                 sample_rate = self._first_sample_rate()
@@ -195,7 +195,7 @@ class Tail:
         return nodes
 
     async def _session(self, nodes: Sequence[TopicNode], sample_rate: int) -> int:
-        """Show messages until the nsqds change, or too many messages come; return the next sample rate."""
+        """Show messages until the nsqds change or the sample rate no longer fits; return the next one."""
         self._begin_session(nodes)
         self._begun = anyio.current_time()
         self._tell(replace(self.state, sample_rate=sample_rate))
@@ -334,7 +334,7 @@ class _Watched:
 class Tails:
     """Starts and ends tails.
 
-    :param tasks: runs them; they end with it
+    :param tasks: the task group that runs them, and with which they end
     """
 
     def __init__(
@@ -382,12 +382,12 @@ class Tails:
     async def watching(
         self, topic: str, render: Callable[[Sequence[MessageRow]], str], *, may_drain: bool = False
     ) -> AsyncGenerator[Tail]:
-        """Yield the tail of a topic, which all viewers share; the last of them ends it.
+        """Yield the tail of a topic, which all viewers share; the last viewer to leave ends it.
 
-        A viewer who has not confirmed that never shares a tail that consumes the backlog.
+        A tail that consumes the backlog is shared only by viewers who have confirmed that.
 
-        :param render: renders messages; called in a worker thread, for all viewers if this is the first
-        :raises TooManyViewers: if there are too many
+        :param render: renders messages, in a worker thread; the first viewer's serves all viewers
+        :raises TooManyViewers: if there are too many viewers or tailed topics
         """
         key = topic, may_drain
         if self.viewers >= self._bounds.viewers:
@@ -412,7 +412,7 @@ class Tails:
             with watched.scope:
                 await watched.tail.run()
         finally:
-            # Its viewers learn why it is over; the next viewer gets a new tail.
+            # Its viewers learn why it ended; the next viewer gets a new tail.
             watched.tail.close()
             self._forget(key, watched)
 

@@ -37,7 +37,7 @@ class TopicNode:
 
     @property
     def lasting_channels(self) -> Mapping[str, int]:
-        """The channels that are not ephemeral, with the number of messages that each got."""
+        """The channels that are not ephemeral, with the number of messages that each has received."""
         return {
             channel.channel_name: channel.message_count
             for channel in self.topic.channels
@@ -59,13 +59,14 @@ class TopicNode:
     def gives_by(self, channel: str) -> bool:
         """Return whether a channel gives access to the messages that wait.
 
-        It exists, or would be the topic's first channel and get the backlog.
+        It does if it exists, or if it would be the topic's first channel, which gets the backlog.
         """
         return not self.topic.channels or self.channel(channel) is not None
 
     async def again(self, upstream: Upstream, limit: float) -> TopicNode | None:
-        """Ask the nsqd again, right before SUB, which would create a deleted topic; return None if the topic
-        is gone.
+        """Ask the nsqd again; return None if the topic is gone.
+
+        Called right before SUB, which would create a deleted topic again.
 
         :param limit: seconds within which it must answer
         :raises HTTPError: if it does not
@@ -148,7 +149,7 @@ def _found(surveys: Iterable[NsqdSurvey], topic: str, connection: ConnectionOpti
 
 
 def _tcp_address(node: Node, connection: ConnectionOptions) -> tuple[str, str]:
-    """Return the TCP address, mapped as for nsqds that nsqlookupds list; or why there is none."""
+    """Return the TCP address, mapped as for nsqds that nsqlookupds list, or the reason why there is none."""
     if node.tcp_port < 0:
         return "", "it listens on a unix socket"
     try:

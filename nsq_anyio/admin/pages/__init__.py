@@ -3,11 +3,11 @@
 ::
 
     pages           routes of pages and other endpoints, and the rendering
-    request         what a page is given: a `PageRequest`, and the `Context` of all
+    request         the `PageRequest` of a page, and the `Context` of all pages
     tables          the rows of a snapshot, with measures and problems
     rendering       templates, static files, and the headers of pages
     formats         numbers, times and sizes: the filters of templates
-    charts          small lines
+    charts          small line charts
     listing         search, filters, sorting and pages of tables
     overview        the overview and the counter
     topics          the topics, a topic, a channel
@@ -16,16 +16,16 @@
     tail            a live tail
     letters         dead letters
     publishing      the form that publishes a message
-    message_access  who may see messages
+    message_access  access to the pages of messages
     actions         the dialog of actions, with `dialogs`, `effects`, `wording` and `forms`
 
 A page is a module with an async function from a `PageRequest` to the values of its template, a template that
-extends ``layout`` and fills the block ``live``, and a line in ``PAGES`` of ``pages``. What is no page, such
-as an action, is an `Endpoint` and a line in ``ENDPOINTS``. A key of the keyboard is in ``static/keyboard.js``
-and in ``_help.html``.
+extends ``layout`` and fills the block ``live``, and a line in ``PAGES`` of ``pages``. Anything else, such as
+an action, is an `Endpoint` and a line in ``ENDPOINTS``. A keyboard shortcut is in ``static/keyboard.js`` and
+in ``_help.html``.
 
 ``layout`` is ``base.html``, or ``fragment.html`` for htmx, which asks for the part that a poll replaces. The
 browser morphs that part; elements with ``data-keep`` stay. ``static/live.js`` opens the stream of events and
-triggers ``poll``, upon which the part and the charts fetch themselves again. The browser takes the rest of
-the query from the page's address, because the search field outlives polls.
+triggers ``poll``, on which that part and the charts reload. The browser takes the rest of the query from the
+page's address, because the search field outlives polls.
 """

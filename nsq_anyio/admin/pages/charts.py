@@ -11,7 +11,7 @@ from .request import PageRequest
 from .tables import Row
 
 _LONGEST, _SHORTEST = 1800.0, 300.0
-"""The seconds that a small line shows; fewer while the history is shorter."""
+"""The most and the fewest seconds that a small line shows; the history's length decides."""
 
 _MOST_POINTS = 30
 

@@ -84,7 +84,7 @@ def ago(seconds: float) -> str:
 
 
 def timestamp(time: float) -> str:
-    """Return Unix seconds as RFC 3339 has it, in UTC; empty if that is no date."""
+    """Return Unix seconds as a time of RFC 3339, in UTC; empty if they are out of range."""
     try:
         return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
@@ -92,7 +92,7 @@ def timestamp(time: float) -> str:
 
 
 def clock(time: float) -> str:
-    """Return the time of day of Unix seconds, in UTC; empty if that is no date."""
+    """Return the time of day of Unix seconds, in UTC; empty if they are out of range."""
     return timestamp(time)[11:19]
 
 

@@ -1,4 +1,4 @@
-"""Forms: their fields, and the commands that they spell."""
+"""Forms: their fields, and the commands in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class InvalidCommand(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The fields of a form that was sent, each once."""
+    """The fields of a submitted form, each once."""
 
     fields: dict[str, str]
 

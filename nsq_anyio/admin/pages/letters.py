@@ -151,7 +151,7 @@ def _channels(request: PageRequest, topic: str) -> Mapping[str, ChannelStats | N
     found: dict[str, ChannelStats | None] = {
         each.channel_name: each for each in total.channels if not is_ephemeral(each.channel_name)
     }
-    # The messages of a topic without channels wait for the first one.
+    # The messages of a topic without channels wait for its first channel.
     return found if total.channels else {_DEFAULT_CHANNEL: None}
 
 

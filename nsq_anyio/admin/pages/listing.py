@@ -57,7 +57,7 @@ class Listing(Generic[RowT]):
     descending_first: frozenset[str]
 
     def href(self, **changes: str | int) -> str:
-        """Return the query of this table with changes; without a page, it begins at the first."""
+        """Return the query of this table with changes; without ``page``, it shows the first page."""
         return _href({"q": self.search, "sort": self.sort, "filter": self.filter}, changes)
 
     def sort_href(self, column: str) -> str:
@@ -68,7 +68,7 @@ class Listing(Generic[RowT]):
         return self.href(sort=order)
 
     def direction(self, column: str) -> str:
-        """Return ``ascending`` or ``descending`` for the column that it is sorted by; otherwise nothing."""
+        """Return ``ascending`` or ``descending`` for the column that sorts the table; otherwise nothing."""
         if self.sort.removeprefix("-") != column:
             return ""
         return "descending" if self.sort.startswith("-") else "ascending"
@@ -86,12 +86,12 @@ def listing(
 ) -> Listing[RowT]:
     """Return the page of a table that the query asks for.
 
-    Its parameters are ``q``, words of which all must occur; ``filter``; ``sort``, a column, with ``-`` before
-    it for the largest first; and ``page``. Invalid values are ignored.
+    The query's parameters are ``q``, words that must all occur; ``filter``; ``sort``, a column, with ``-``
+    before it for the largest first; and ``page``. Invalid values are ignored.
 
     :param text: returns the text of a row that is searched
-    :param sort: how the table is sorted unless the query says otherwise; columns of numbers, whose values are
-        no strings, are sorted with the largest first at the first click
+    :param sort: how the table is sorted unless the query says otherwise. Columns of numbers are sorted with
+        the largest first at the first click
     :param size: how many rows a page has
     """
     filters = filters or {}

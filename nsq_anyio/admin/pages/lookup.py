@@ -68,7 +68,7 @@ async def lookup(request: PageRequest) -> Values:
 def _inactive_topics(survey: Survey) -> list[str]:
     """Return the topics that nsqlookupds know and no nsqd has, sorted.
 
-    An nsqd has its registered topics, even if it does not answer.
+    An nsqd that does not answer counts as having its registered topics.
     """
     active = {topic.topic_name for each in survey.nsqds for topic in each.stats.topics}
     for each in survey.nsqlookupds:

@@ -1,7 +1,7 @@
 """Access to the pages of messages, and their refusals.
 
-Only administrators see messages. A tail that would consume a backlog also needs a token, which a form gives.
-The form is checked like an action; the stream, which browsers open by a plain GET, cannot be.
+Only administrators see messages. A tail that would consume a backlog also needs a token from a form. The form
+is checked like an action; the stream, which browsers open by a plain GET, cannot be checked like that.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def topic_of(request: PageRequest) -> str:
 
 
 def in_dialog(endpoint: _Answering) -> _Answering:
-    """Show in the dialog why ``endpoint`` refuses."""
+    """Show the refusals of ``endpoint`` in the dialog."""
 
     @wraps(endpoint)
     async def answer(request: PageRequest) -> Response:
@@ -68,7 +68,7 @@ def in_dialog(endpoint: _Answering) -> _Answering:
 
 
 def in_place(endpoint: _Answering) -> _Answering:
-    """Show why ``endpoint`` refuses, in the form's line for problems."""
+    """Show the refusals of ``endpoint`` in the form's line for problems."""
 
     @wraps(endpoint)
     async def answer(request: PageRequest) -> Response:

@@ -76,7 +76,7 @@ _TOPIC_FILTERS: Filters[_Topic] = {
     "tombstoned": ("Tombstoned", lambda row: row.is_tombstoned),
 }
 _PAGE_SIZE = 50
-"""Each topic has a row for each of its channels as well."""
+"""Topics of one page; each topic also has a row for each of its channels."""
 
 
 async def node(request: PageRequest) -> Values:

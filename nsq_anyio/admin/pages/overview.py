@@ -50,7 +50,7 @@ async def overview(request: PageRequest) -> Values:
 
 
 def summary(problems: Sequence[Problem]) -> list[tuple[Problem, int]]:
-    """Return the first problems of each kind, each with 0; then one more with how many of its kind follow."""
+    """Return the first problems of each kind, each with 0; then one more, with the number of those left."""
     found: list[tuple[Problem, int]] = []
     counts = Counter((problem.kind, problem.is_bad) for problem in problems)
     seen: Counter[tuple[str, bool]] = Counter()

@@ -71,7 +71,7 @@ _MOST_RENDERED = 32 * 1024 * 1024
 class Pages:
     """Answers requests for pages and static files.
 
-    A page is rendered once for each snapshot and set of permissions, whoever looks at it.
+    A page is rendered once for each snapshot and set of permissions, however many users look at it.
 
     :param base: the prefix of each path, without a slash at its end
     """
@@ -85,7 +85,7 @@ class Pages:
         self._routes = Routes[Page | Endpoint]({**ENDPOINTS, **pages})
 
     async def __call__(self, request: Request) -> Response | StreamedResponse | None:
-        """Answer a request; return None for a path that is not here."""
+        """Answer a request; return None for any other path."""
         path = request.target.path
         if not path.startswith(self._base):
             return None

@@ -37,10 +37,10 @@ def _one(_: object) -> int:
 
 
 class Context:
-    """What all pages share.
+    """The context that all pages share.
 
     :param watch: polls the cluster
-    :ivar upstream: asks servers for what the snapshot lacks
+    :ivar upstream: asks servers for data that is not in the snapshot
     :ivar consumers: the consumers of the channels that somebody looks at
     :ivar messages: the state of the message pages; None if messages are not shown
     """
@@ -188,4 +188,4 @@ class Page:
 
 
 Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response | StreamedResponse]]
-"""Answers a request that is not for a page, such as an action, in its own way."""
+"""Answers a request that is not for a page, such as an action."""

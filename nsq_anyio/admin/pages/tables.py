@@ -1,7 +1,7 @@
 """The tables of a snapshot: rows of topics, channels, nsqds and consumers, with measures and problems.
 
-They are computed once for each snapshot, in a worker thread. Consumers are not part of a snapshot: they are
-asked for when somebody looks at a channel.
+They are computed once for each snapshot, in a worker thread. Consumers are not part of a snapshot: nsqds are
+asked for them when somebody looks at a channel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOTHING = Measures(0, 0, 0, math.nan, math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """A row for one nsqd; without an answer, its numbers are NaN.
+    """A row for one nsqd; its numbers are NaN if it did not answer.
 
     :ivar name: ``host:port`` of its HTTP API, as in the path of its page
     :ivar error: why it did not answer; empty if it did
@@ -264,7 +264,7 @@ class Consumers:
 
 
 _TREND = 300.0
-"""The seconds over which the rules for what is stuck look back."""
+"""The seconds of history that the health rules look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ class Tables:
     :ivar channels: the rows of the channels of each topic, by its name
     :ivar totals: the statistics of each topic, by its name
     :ivar nodes: the rows of all nsqds
-    :ivar problems: what is stuck, the worst first
+    :ivar problems: all problems, the worst first
     :ivar of_server: the problems of each server, by its URL
     """
 

@@ -39,7 +39,7 @@ def _total(request: PageRequest, topic: str) -> TopicStats | None:
 
 @in_place
 async def permit_draining(request: PageRequest) -> Response:
-    """Permit a tail that consumes the topic's backlog, to a viewer who has confirmed that."""
+    """Permit a tail that consumes the topic's backlog to a viewer who has confirmed that."""
     messages = messages_of(request)
     topic = topic_of(request)
     request.context.access.check_form(request.http)
@@ -57,12 +57,12 @@ async def stream(request: PageRequest) -> StreamedResponse:
     if may_drain:
         request.context.access.check_user(request.http)
     viewer = _Viewer(request, messages, topic, may_drain)
-    # Not the request: its snapshot would be kept as long as somebody watches.
+    # The viewer does not keep the request, whose snapshot would stay in memory as long as the viewer watches.
     return StreamedResponse(200, viewer.send, (*EVENT_STREAM, *SECURITY_HEADERS))
 
 
 class _Viewer:
-    """Sends the messages of a tail to one viewer; a slow one misses some."""
+    """Sends the messages of a tail to one viewer; a slow viewer misses some."""
 
     def __init__(self, request: PageRequest, messages: Messages, topic: str, may_drain: bool) -> None:
         self._renderer = request.context.renderer

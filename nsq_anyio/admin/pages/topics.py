@@ -139,11 +139,11 @@ def known_topic(tables: Tables, name: str) -> Row:
 
 
 _PATIENCE = 4.0
-"""The seconds that nsqds have to answer; a page does not wait longer for them."""
+"""The seconds that a page waits for the answers of nsqds."""
 
 
 async def clients_of(request: PageRequest, topic: str, channel: str) -> Consumers:
-    """Ask the nsqds that have a channel for its consumers, once for each snapshot. Polls leave them out."""
+    """Ask the nsqds that have a channel for its consumers, once for each snapshot; polls do not ask."""
 
     async def ask() -> Consumers:
         return await _ask(request, await request.tables(), topic, channel)

@@ -1,4 +1,4 @@
-"""Texts about actions: what they would do, and their results."""
+"""Texts about actions, their effects and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry's names for messaging, and what they mean in NSQ.
+"""OpenTelemetry's names for messaging, applied to NSQ.
 
 The names are those of the semantic conventions 1.44, whose part on messaging is still in development:
 https://opentelemetry.io/docs/specs/semconv/messaging/
@@ -33,7 +33,7 @@ OUTCOME: Final = "messaging.nsq.outcome"
 REQUEUE_DELAY: Final = "messaging.nsq.requeue.delay"
 
 _CACHED = 1024
-"""For how many combinations of topic, channel and nsqd the attributes are cached."""
+"""The number of combinations of topic, channel and nsqd whose attributes are cached."""
 
 
 @lru_cache(_CACHED)

@@ -12,7 +12,7 @@ from ...events import MessageEvent
 _Key = tuple[str, str, str, str]
 
 _FEW: Final = 64
-"""Up to this number of deliveries, ended ones are not searched for."""
+"""The number of deliveries up to which ended deliveries are not searched for."""
 
 
 class Delivery:

@@ -147,9 +147,9 @@ class OpenTelemetryMiddleware:
         """Create a span ``settle <topic>`` for each FIN and REQ. Pass it to `consume` as ``on_event``.
 
         The parent of the span is the span in which the message was processed. Events of single messages cost
-        time, and each message of a batch has its own.
+        time, and a batch has an event for each of its messages.
         """
-        # A consumer emits `Connected` before it gets messages, so this is set in time.
+        # A consumer emits `Connected` before it gets messages, so this is set before the first message.
         self._traces_answers = True
         match event:
             case MessageFinished():

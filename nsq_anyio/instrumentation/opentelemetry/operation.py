@@ -21,7 +21,7 @@ from .conventions import ERROR_TYPE, SCHEMA_URL, Attributes, OperationName
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How an operation failed.
+    """The failure of an operation.
 
     :ivar type: the value of ``error.type``: nsqd's error code, the exception's class, or the outcome
     :ivar error: the exception; None if none was raised
@@ -34,8 +34,9 @@ class Failure:
 def failure(outcome: str | None, error: BaseException | None) -> Failure | None:
     """Return how the handling or the publish failed; None if it did not fail.
 
-    A cancellation is not a failure, because the program wanted it. Neither is `Requeue`, by which the handler
-    asks for the message again later. A message that was given up or has timed out counts as a failure.
+    A cancellation is not a failure, because the program wanted it. Neither is `Requeue`, with which the
+    handler asks for the message again later. A message that was given up or has timed out counts as a
+    failure.
     """
     raised = None if error is None else only_error(error)
     if raised is not None and not isinstance(raised, Requeue):
@@ -88,7 +89,7 @@ class Instruments:
 
 
 class Start:
-    """The time at which an operation began, which is when this is created.
+    """The time at which an operation began: when this object is created.
 
     The span and the metric get the same duration, as the conventions require. It is measured on a monotonic
     clock.
@@ -101,7 +102,7 @@ class Start:
         self._elapsing = time.perf_counter_ns()
 
     def elapsed(self) -> int:
-        """Return the nanoseconds since then."""
+        """Return the nanoseconds since the start."""
         return time.perf_counter_ns() - self._elapsing
 
 

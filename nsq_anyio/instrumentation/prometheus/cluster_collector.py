@@ -58,17 +58,17 @@ def _every(_: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLabels:
-    """Bounds how many series the metrics of a cluster have.
+    """Bounds the number of series in the metrics of a cluster.
 
-    :ivar topics: whether a topic has metrics, by its name; default: each has. Called in any thread
+    :ivar topics: returns whether a topic has metrics, by its name; default: all have. Called in any thread
     :ivar ephemeral: whether ephemeral topics and channels have metrics; default True
     :ivar by_nsqd: whether topics and channels have metrics for each nsqd. Otherwise they have the sums over
         all nsqds, without the label ``nsqd``; counters then do not decrease when an nsqd comes, goes or
         restarts. Default True
-    :ivar clients: whether each consumer's connection has metrics; it needs a poller that asks for them.
+    :ivar clients: whether each consumer's connection has metrics; this needs a poller that asks for clients.
         Default False
-    :ivar max_channels: how many topics and channels may have metrics, on each nsqd counted, 1 or more; each
-        has up to 10 series. The first in alphabetical order do. Default 20,000
+    :ivar max_channels: the most topics and channels with metrics, counted on each nsqd, 1 or more; each has
+        up to 10 series. The first in alphabetical order are chosen. Default 20,000
     :raises InvalidOption: if a value is outside its range
     """
 
@@ -130,7 +130,7 @@ class Rows:
                 yield dict(zip(("topic", "channel", "nsqd", "client", "address"), key, strict=True)), client
 
     def _by_nsqd(self) -> Iterator[Row]:
-        """Yield the topics and channels of each nsqd, in an order that limits all nsqds alike."""
+        """Yield the topics and channels of each nsqd, in an order in which limits affect all nsqds alike."""
         nsqds: dict[str, dict[str, TopicStats]] = {}
         for nsqd in self._survey.nsqds:
             for topic in nsqd.stats.topics:
@@ -165,7 +165,7 @@ class Rows:
 
 
 def _names(nodes: Iterable[Node]) -> dict[str, str]:
-    """Return the label of each nsqd: its TCP address, as consumers name it; its URL where that is not unique.
+    """Return the label of each nsqd: its TCP address, as in consumers' metrics, or its URL if not unique.
 
     Prometheus refuses a whole scrape in which two series have the same labels.
     """
@@ -284,7 +284,7 @@ class _Collection:
             self._samples.add(NSQLOOKUPD_UP, labels, not nsqlookupd.error)
             self._samples.add(NSQLOOKUPD_ANSWER, labels, nsqlookupd.seconds)
             if nsqlookupd.error:
-                continue  # what it knows is not known
+                continue  # its registrations are unknown
             self._samples.add(NSQLOOKUPD_NSQDS, labels, len(nsqlookupd.nodes))
             self._samples.add(NSQLOOKUPD_UNUSABLE, labels, len(nsqlookupd.unusable))
             known = {node.url: node for node in nsqlookupd.nodes}
@@ -313,7 +313,7 @@ class _Collection:
             self._samples.add_all(CLIENT, labels, (*gauges, *counters))
 
     def _bounded(self, rows: Iterator[T]) -> Iterator[T]:
-        """Yield as many as may have metrics, and count the others."""
+        """Yield as many rows as may have metrics, and count the others."""
         yield from islice(rows, self._labels.max_channels)
         self._left_out += sum(1 for _ in rows)
 

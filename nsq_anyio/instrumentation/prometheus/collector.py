@@ -25,10 +25,10 @@ from .samples import Samples, check_buckets, families
 
 
 class Member:
-    """One consumer or producer, which any thread can read. Created in the thread of its event loop.
+    """One consumer or producer, which any thread can read. Create it in the thread of its event loop.
 
     Its numbers change in that thread, and are read only there: a scrape in another thread asks the event loop
-    for them, and waits. So a scrape takes no lock, and never sees a half-made change. If the event loop is
+    to read them, and waits. So a scrape takes no lock, and never sees a partial change. If the event loop is
     blocked, the scrape soon continues with the values of the previous scrape.
 
     :param begin: begins to measure it
@@ -60,10 +60,10 @@ class Member:
         """Read the samples; only in its event loop, or once it has ended."""
         has_ended = self._reader.has_ended
         self.samples = self._reader.read()
-        self.is_last = has_ended  # after them, as another thread looks at this first
+        self.is_last = has_ended  # set after the samples, because another thread checks it first
 
     def request(self) -> Outcome[None]:
-        """Request that the samples are read; the outcome is there when that is done."""
+        """Request that the samples are read; the outcome is set when they are."""
         done: Outcome[None] = Outcome()
 
         def read() -> None:
@@ -83,8 +83,9 @@ class Member:
 def _call_from_threads() -> Callable[[Callable[[], None]], object]:
     """Return a function for any thread that schedules a plain function in the event loop of this thread.
 
-    It raises RuntimeError once the loop has ended. Unlike the one in `nsq_anyio.transport`, this also works
-    in callbacks. If Trio runs as a guest, the host loop serves too, because both run in the same thread.
+    The returned function raises RuntimeError once the loop has ended. Unlike its counterpart in
+    `nsq_anyio.transport`, this also works in callbacks. If Trio runs as a guest, the host loop will do,
+    because both run in the same thread.
     """
     with suppress(RuntimeError):
         return asyncio.get_running_loop().call_soon_threadsafe
@@ -103,8 +104,8 @@ PATIENCE = 1.0
 """Seconds that a scrape waits for event loops."""
 
 MOST_ENDED = 100
-"""For how many channels the counts stay after their last consumer has ended. Programs may use any number of
-ephemeral channels."""
+"""The number of channels whose counts stay after their last consumer has ended. Without this limit, ephemeral
+channels would add up."""
 
 
 class NSQCollector:
@@ -132,14 +133,14 @@ class NSQCollector:
 
     @property
     def measured(self) -> int:
-        """The number of measured consumers and producers, with those that ended since the last scrape."""
+        """The number of measured consumers and producers, including any that ended since the last scrape."""
         return len(self._members)
 
     def add(self, measured: Consumer | Producer | sync.Consumer | sync.Producer) -> None:
         """Measure a consumer or producer until it ends. Call this at the beginning of its block.
 
         After its end, its counts stay in later scrapes. For an async consumer or producer, call this in its
-        event loop. One of ``nsq_anyio.sync`` is opened by this call, if it was not open.
+        event loop. A consumer or producer of ``nsq_anyio.sync`` is opened by this call, if it was not open.
 
         :param measured: a consumer or producer, of ``nsq_anyio`` or of ``nsq_anyio.sync``
         :raises InvalidOption: if it is something else, if it was added before, or outside of an event loop
@@ -173,7 +174,7 @@ class NSQCollector:
         started = time.monotonic()
         requests = [member.request() for member in members]
         for request in requests:
-            with suppress(TimeoutError):  # the event loop is blocked: keep the samples of the scrape before
+            with suppress(TimeoutError):  # the event loop is blocked: keep the samples of the previous scrape
                 request.result(max(started + PATIENCE - time.monotonic(), 0))
         samples.add(LOOP_DELAY, time.monotonic() - started)
         for member in members:
@@ -185,7 +186,7 @@ class NSQCollector:
     def _drop(self, ended: Iterable[Member]) -> None:
         """Drop members that have ended, and keep their counts."""
         for member in ended:
-            if member in self._members:  # no other thread was faster
+            if member in self._members:  # otherwise another thread was faster
                 if not member.is_last:
                     member.update()
                 self._members.remove(member)

@@ -17,7 +17,7 @@ _FASTEST = 1
 
 
 class Exposition:
-    """Writes the metrics of a poller, once for each poll, however many scrape.
+    """Writes the metrics of a poller, once for each poll, however many scrapers ask.
 
     :param collector: collects the metrics of ``poller``
     """
@@ -40,6 +40,6 @@ class Exposition:
             return gzip.compress(text, _FASTEST, mtime=0) if gzipped else text
 
         number = 0 if self._poller.last is None else self._poller.last.number
-        # Abandoned, so that a command that ends does not wait for a long text.
+        # The thread is abandoned, so that a command that ends does not wait for a long text.
         run = partial(anyio.to_thread.run_sync, write, abandon_on_cancel=True)
         return await self._texts.get(number, (content_type, gzipped), run), content_type

@@ -49,7 +49,7 @@ CONSUMER_COUNTERS: Final = {
     "late": _consumer_counter("answers_late", "Answers dropped because their message had timed out."),
     "refused": _consumer_counter("answers_refused", "Answers that nsqd refused."),
 }
-"""The metrics by the field of `ConsumerStatistics` that has the count."""
+"""The metrics, by the field of `ConsumerStatistics` with the count."""
 
 ATTEMPTS: Final = Metric(
     "nsq_consumer_message_attempts",

@@ -42,7 +42,7 @@ class Reader(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether its block has ended. Then no number changes any more, and any thread may `read`."""
+        """Whether its block has ended. After that, no number changes, and any thread may call `read`."""
         ...
 
     def read(self) -> Samples:
@@ -51,7 +51,7 @@ class Reader(Protocol):
 
 
 class _Events:
-    """Counts events by the name of their class. Counts begin at 0, so that the first event is a change."""
+    """Counts events by class name. Counts begin at 0, so that Prometheus sees the first event as a change."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._counts = dict.fromkeys(names, 0)
@@ -84,7 +84,6 @@ class ConsumerReader:
 
     @property
     def has_ended(self) -> bool:
-        """See `Reader.has_ended`."""
         return self._consumer.has_ended
 
     def read(self) -> Samples:
@@ -154,7 +153,6 @@ class ProducerReader:
 
     @property
     def has_ended(self) -> bool:
-        """See `Reader.has_ended`."""
         return self._producer.has_ended
 
     def read(self) -> Samples:

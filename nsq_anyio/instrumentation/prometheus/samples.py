@@ -53,7 +53,7 @@ class Histogram:
         self._sum += sum(ordered)
 
     def add(self, other: Histogram) -> None:
-        """Add what another histogram with the same bounds has counted."""
+        """Add the counts of another histogram with the same bounds."""
         self._counts = [own + more for own, more in zip(self._counts, other._counts, strict=True)]
         self._sum += other._sum
 
@@ -117,7 +117,7 @@ class Samples:
             self.add_histogram(metric, histogram, *labels)
 
     def without_gauges(self) -> Samples:
-        """Return what stays after the end of consumers and producers: counters and histograms."""
+        """Return the values that outlive consumers and producers: counters and histograms."""
         kept = Samples()
         for (metric, labels), value in self._values.items():
             if metric.kind == "counter":

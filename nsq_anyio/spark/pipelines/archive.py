@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name in program
 from ...errors import InvalidOption
 from .query import OnProgress, Option, Source, Summary, Trigger, run
 
-# By default JSON has only milliseconds, and the session's time zone; and Parquet first looks at the size of a
-# page, and of a row group, when it has 100 rows of it in memory.
+# By default, JSON timestamps have only milliseconds and the session's time zone, and the Parquet writer keeps
+# 100 rows of a page or row group in memory before it first checks their size.
 _OPTIONS: dict[str, dict[str, str]] = {
     "parquet": {"parquet.page.size.row.check.min": "4", "parquet.block.size.row.check.min": "4"},
     "json": {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"},

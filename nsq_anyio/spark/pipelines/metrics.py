@@ -51,8 +51,8 @@ def metrics(
     """Count the messages of a channel for each key and window; with ``value``, sum it and take quantiles.
 
     A message belongs to the window in which nsqd received it, and is counted once even if it is delivered
-    twice. Without an output, windows are printed whenever they change. With one, each window is written once,
-    when no more messages for it are expected; so the newest windows wait for the next run.
+    twice. Without an output, windows are printed whenever they change. With an output, each window is written
+    once, when no more messages for it are expected; so the newest windows wait for the next run.
 
     Bodies that are not JSON, or lack the key, are counted as skipped.
 

@@ -75,7 +75,7 @@ class Source:
             options,
         )
         self._options = read_options(self._texts)
-        NsqStreamReader(self._options)  # which refuses the options of batch reads
+        NsqStreamReader(self._options)  # refuses the options of batch reads
 
     def load(self, spark: SparkSession) -> DataFrame:
         """Return the stream of the channel's messages.
@@ -91,7 +91,7 @@ class Source:
         try:
             return sum(depth.rows for depth in channel_depths(self._options))
         except NSQError as error:
-            # The lag is only shown; the query itself fails if it has to.
+            # The lag is only for display: a lasting failure ends the query itself.
             _log.warning("cannot determine the lag: %s", error)
             return None
 

@@ -45,7 +45,7 @@ _MAX_TASKS = 100
 
 _ROWS_AT_ONCE = "spark.sql.parquet.columnarReaderBatchSize"
 _FEW = 16
-"""The rows that a task has in memory when it reads Parquet. Spark's 4,096 are too many for large bodies."""
+"""The rows that a task keeps in memory when it reads Parquet. Spark's 4,096 are too many for large bodies."""
 
 
 RATE = "rowsPerSecond"
@@ -88,7 +88,7 @@ def replay(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Publish what `archive` wrote, in spans of time that take about ten seconds each at ``rate``.
+    """Publish the messages of an archive, in spans of time that take about ten seconds each at ``rate``.
 
     Spans are published oldest first, and the messages of one span in any order. If it fails, the error says
     up to which time everything was published: continue with that time as ``since``.
@@ -271,7 +271,7 @@ class _PacedWriter(DataSourceArrowWriter):
 
 
 def paced(batches: Iterator[pa.RecordBatch], rate: float) -> Iterator[pa.RecordBatch]:
-    """Split batches into parts for a tenth of a second, and take that long for each, including the last."""
+    """Split batches into parts of a tenth of a second or less, and keep the rate, also after the last one."""
     burst = min(_MAX_BURST, math.ceil(rate / _BURSTS_PER_SECOND))
     for batch in batches:
         for start in range(0, batch.num_rows, burst):

@@ -1,4 +1,4 @@
-// What pages do in the browser. All of it is an addition: without scripts, pages are read by links and forms.
+// The scripts of all pages. They are optional: without scripts, links and forms work.
 import { startCharts } from "./charts.js";
 import { startCounter } from "./counter.js";
 import { startDialog } from "./dialog.js";
@@ -8,7 +8,7 @@ import { startLive } from "./live.js";
 import { startTheme } from "./theme-choice.js";
 import { showTimes } from "./times.js";
 
-// A poll morphs the page. What has the attribute data-keep stays as the browser has it: charts, and fields to type in.
+// A poll morphs the page. Elements with the attribute data-keep stay unchanged: charts and input fields.
 Idiomorph.defaults.callbacks.beforeNodeMorphed = (old) => !(old.nodeType === Node.ELEMENT_NODE && old.hasAttribute("data-keep"));
 
 document.querySelector(".tools").hidden = false;
@@ -21,7 +21,7 @@ startCharts();
 startCounter(Number(document.documentElement.dataset.interval));
 showTimes(document.body);
 
-// After a swap, times are UTC again; this runs before the page is painted.
+// After a swap, times are in UTC again. This runs before the page is painted.
 document.body.addEventListener("htmx:afterSwap", () => showTimes(document.body));
 document.body.addEventListener("htmx:oobAfterSwap", () => showTimes(document.body));
 

@@ -1,4 +1,4 @@
-// Charts in words and as a table, for those who do not see them.
+// Charts in words and as a table, for users who do not see them.
 const time = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
 const MOST_ROWS = 60;
 
@@ -17,7 +17,7 @@ export function describe(figure, [times, ...columns], names, format) {
 
 export function drawTable(place, history, names, format, from) {
   const rows = history.times.map((_, index) => index).filter((index) => history.times[index] >= from);
-  // No more rows than one reads: every nth, and the latest.
+  // A readable number of rows: every nth one, and the latest.
   const every = Math.ceil(rows.length / MOST_ROWS);
   const shown = rows.filter((_, index) => (rows.length - 1 - index) % every === 0).reverse();
   const table = document.createElement("table");

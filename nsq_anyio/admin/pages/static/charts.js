@@ -1,4 +1,4 @@
-// The large charts, drawn from /history. They are fetched again with each poll, in one request for all of them.
+// The large charts, drawn from /history. Each poll fetches the data of all charts again, in one request.
 import { describe, drawTable } from "./chart-text.js";
 
 const NAMES = {
@@ -45,7 +45,7 @@ export function startCharts() {
     try {
       reply = await fetch(section.dataset.history);
     } catch {
-      return; // The line about the connection says so.
+      return; // #connection reports the failure.
     }
     if (!reply.ok) return;
     const isFirst = history === null;
@@ -127,7 +127,7 @@ function makePlot(figure, data, span) {
   return plot;
 }
 
-// What stands beside the title: the values under the cursor, or else the latest.
+// Shows values beside the title: the values under the cursor, or else the latest.
 function read(plot, measures, place) {
   const count = plot.data[0].length;
   if (!count) {
@@ -145,7 +145,7 @@ function read(plot, measures, place) {
   place.replaceChildren(...parts);
 }
 
-// A new history is not drawn as a speck at the right: the axis begins with it.
+// The axis begins with the history, so that a new history is not drawn as a speck at the right.
 function between(first, span) {
   const now = Date.now() / 1000;
   return [Math.max(now - span, Math.min(first ?? 0, now - 300)), now];

@@ -1,4 +1,4 @@
-// Totals that run: from one poll to the next, a number moves to its new value instead of jumping there.
+// Running totals: from one poll to the next, a number moves to its new value instead of jumping there.
 const number = new Intl.NumberFormat("en");
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 const first = new Map();

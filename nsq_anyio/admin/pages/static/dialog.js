@@ -1,5 +1,5 @@
-// The dialog of actions. It opens at once and says that it waits, whatever the servers do; it shows errors of every
-// kind in words; and when it closes, the focus goes back to where it was.
+// The dialog of actions. It opens at once, and says that it waits for the servers. It explains all kinds of errors.
+// When it closes, the focus returns to its former place.
 export function startDialog() {
   const dialog = document.getElementById("dialog");
   const content = document.getElementById("dialog-content");
@@ -58,7 +58,7 @@ export function startDialog() {
     const { xhr } = event.detail;
     const wasActing = acting;
     end();
-    // Whoever closed it before the question came does not want it. What came of an action is shown in any case.
+    // A dialog that was closed before the question came stays closed. The result of an action is always shown.
     event.detail.shouldSwap = (dialog.open || wasActing) && xhr.responseText.includes('id="dialog-title"');
     event.detail.isError = false;
     if (!event.detail.shouldSwap && (dialog.open || wasActing)) {
@@ -90,12 +90,12 @@ export function startDialog() {
   dialog.addEventListener("close", () => {
     if (asking) htmx.trigger(asking, "htmx:abort");
     if (!acting) content.replaceChildren();
-    // The page may have been fetched again meanwhile.
+    // A poll may have replaced the button meanwhile.
     const back = opener?.isConnected ? opener : opener && document.getElementById(opener.id);
     (back ?? document.getElementById("main")).focus();
   });
 
-  // Actions answer with the header HX-Trigger: acted; the page is fetched again at once. The next poll, which they
-  // hasten, fetches it once more.
+  // Actions answer with the header HX-Trigger: acted, on which the page reloads at once. Actions also hasten the next
+  // poll, on which the page reloads again.
   document.body.addEventListener("acted", () => htmx.trigger(document.body, "poll"));
 }

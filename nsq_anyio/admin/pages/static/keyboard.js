@@ -1,4 +1,4 @@
-// Keys, where nobody types: / searches, g and a letter go to a page, ? lists the keys.
+// Keyboard shortcuts outside of text fields: / searches, g and a letter go to a page, ? lists the shortcuts.
 const PAGES = { o: "/", t: "/topics", n: "/nodes", l: "/lookup", c: "/counter" };
 const PATIENCE = 1500;
 

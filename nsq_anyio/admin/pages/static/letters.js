@@ -1,4 +1,4 @@
-// The list of dead letters: selects all of them, or none.
+// The list of dead letters, with a button that selects all letters or none.
 document.body.addEventListener("click", (event) => {
   const button = event.target.closest("[data-all]");
   if (button === null) return;
@@ -6,11 +6,11 @@ document.body.addEventListener("click", (event) => {
   const wanted = boxes.some((box) => !box.checked);
   for (const box of boxes) box.checked = wanted;
 });
-// What is fetched for a poll or a running job brings another list, if there is one.
+// Requests of polls and running jobs name the shown list, so that the answer brings a newer one, if any.
 document.body.addEventListener("htmx:configRequest", ({ detail }) => {
   if (detail.target.id === "live") detail.headers["X-Shown-List"] = document.getElementById("list-version").dataset.version;
 });
-// A refusal is shown where the form has its place for it.
+// Refusals are shown in the form's own place for them.
 document.body.addEventListener("htmx:beforeSwap", (event) => {
   if (!["letters-problem", "letters-refused"].includes(event.detail.target.id)) return;
   event.detail.shouldSwap = true;

@@ -1,5 +1,5 @@
-// Searching as you type. The search field stays as it is while polls replace the rest; so what else the query has,
-// such as the sorting, is taken from the address of the page.
+// Search as you type. The search field stays while polls replace the rest. So the rest of the query, such as the
+// sorting, is taken from the page's address.
 export function startListing() {
   document.body.addEventListener("htmx:configRequest", (event) => {
     const { elt, parameters } = event.detail;
@@ -14,7 +14,7 @@ export function startListing() {
       if (!parameters.q) delete parameters.q;
     }
   });
-  // A chosen filter or column may have changed what is searched for as well.
+  // Going back in the history may change the search text, too.
   addEventListener("popstate", () => {
     const field = document.getElementById("q");
     if (field) field.value = new URLSearchParams(location.search).get("q") ?? "";

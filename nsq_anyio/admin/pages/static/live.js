@@ -1,10 +1,10 @@
 // One stream of events per page; each poll of the cluster fetches the live parts again, by hx-trigger="poll from:body".
 //
-// Browsers open only six connections to a server that speaks HTTP/1.1. So a page that nobody sees gives its stream up.
+// Browsers open only six connections to a server that speaks HTTP/1.1. So a hidden page gives up its stream.
 const GIVE_UP_AFTER = 10_000;
 
 export function startLive() {
-  // What a page is about may be deleted while it is open. Then the server says so, in place of what was there.
+  // The subject of an open page may be deleted. Then the server's explanation replaces the content.
   document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
     if (detail.target.id !== "live" || ![403, 404, 503].includes(detail.xhr.status)) return;
     detail.shouldSwap = detail.xhr.getResponseHeader("Content-Type").startsWith("text/html");
@@ -25,13 +25,13 @@ export function startLive() {
     source.addEventListener("poll", (event) => {
       const { number } = JSON.parse(event.data);
       say("");
-      // The first event is for the snapshot that the page was made of, unless the page waited in the background.
+      // The first event is for the snapshot that the page shows, unless the page waited in the background.
       if (number !== last) htmx.trigger(document.body, "poll");
       last = number;
     });
     source.addEventListener("error", () => {
       say("Connection lost: what you see is getting old. Trying again …");
-      // After an answer that is no stream, browsers do not try again.
+      // Browsers do not reconnect after an answer that is not a stream.
       if (source.readyState === EventSource.CLOSED) setTimeout(reopen, 5000);
     });
   };

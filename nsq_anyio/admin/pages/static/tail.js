@@ -1,4 +1,4 @@
-// The live tail: shows messages as they come, the latest first, and not more than a browser can hold.
+// The live tail: shows messages as they come, the latest first, and no more than a browser can hold.
 import { showTimes } from "./times.js";
 
 const MOST = 300;
@@ -32,7 +32,7 @@ function tell() {
 function show(items) {
   for (const item of items) item.hidden = !matches(item);
   list.prepend(...items);
-  // An open message stays as long as it is read.
+  // A message stays as long as its details are open.
   const old = [...list.children].slice(MOST);
   for (const item of old) if (!item.querySelector("details[open]")) item.remove();
   tell();
@@ -66,7 +66,7 @@ function open() {
   });
   source.addEventListener("error", () => {
     state.textContent = "The connection is lost. Trying again …";
-    // After an answer that is no stream, browsers do not try again.
+    // Browsers do not reconnect after an answer that is not a stream.
     if (source?.readyState === EventSource.CLOSED) {
       close();
       setTimeout(() => { if (!document.hidden && source === null) open(); }, 5000);
@@ -103,7 +103,7 @@ state.addEventListener("htmx:beforeSwap", (event) => {
   event.detail.shouldSwap = true;
   event.detail.isError = false;
 });
-// Who has confirmed that waiting messages are taken gets a token.
+// A viewer who has confirmed that waiting messages are consumed gets a token.
 state.addEventListener("htmx:afterSwap", () => {
   const given = state.querySelector("[data-permit]");
   if (given === null) return;
@@ -111,7 +111,7 @@ state.addEventListener("htmx:afterSwap", () => {
   close();
   open();
 });
-// A page that nobody sees holds no consumer.
+// A hidden page has no consumer.
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) close();
   else if (source === null && !isOver) open();

@@ -19,7 +19,7 @@ export function startTheme() {
       if (next === "system") localStorage.removeItem("nsq-theme");
       else localStorage.setItem("nsq-theme", next);
     } catch {
-      // Storage may be forbidden; the choice lasts as long as the page then.
+      // Storage may be forbidden; then the choice lasts as long as the page.
     }
     document.body.dispatchEvent(new Event("theme"));
     show();

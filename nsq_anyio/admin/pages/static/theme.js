@@ -1,4 +1,4 @@
-// Runs before the page is painted, so that a chosen theme does not flash. It is a classic script for that reason.
+// Applies the chosen theme. A classic script, because it must run before the page is painted.
 (() => {
   let chosen = null;
   try {
