@@ -17,7 +17,7 @@ _MAX_DIGITS = 20
 def read_struct(
     payload: bytes, zeros: Mapping[str, object], integers: Mapping[str, range] | None = None
 ) -> dict[str, Any]:
-    """Return the values of the fields that ``payload`` has.
+    """Return the values of the known fields in ``payload``.
 
     Names match in any case, null changes nothing, and the last of several values counts.
 
@@ -44,7 +44,7 @@ def read_struct(
 
 
 def _integer(digits: str) -> float:
-    # Too large for Go's integers, and slow to convert. Known fields refuse it, others are ignored.
+    # Longer numbers overflow Go's integers, and convert slowly. Known fields refuse inf; others ignore it.
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 

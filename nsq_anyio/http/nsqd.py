@@ -229,7 +229,7 @@ class Nsqd(Client):
     async def set_nsqlookupd_tcp_addresses(self, nsqlookupds: Sequence[str]) -> None:
         """Set the nsqlookupds at which this nsqd registers; an empty sequence unregisters it everywhere.
 
-        :raises InvalidAddress: if one is not ``host:port``
+        :raises InvalidAddress: if an element is not ``host:port``
         """
         checked = [str(address) for address in addresses(nsqlookupds)] if nsqlookupds else []
         await self.set_config("nsqlookupd_tcp_addresses", checked)

@@ -1,4 +1,4 @@
-"""The servers of a `Cluster`: requests to many at once, with their failures beside their answers."""
+"""The servers of a `Cluster`: requests to many at once, which return both answers and failures."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class NsqdConfig:
             addresses = _addresses(body)
             usable = [address for address in addresses or () if Address.is_valid(address)]
             if len(usable) < len(addresses or ()):
-                # nsqd would also try to connect to the others, again and again.
+                # nsqd would also try, again and again, to connect to the invalid addresses.
                 _logger.warning("nsqlookupd_tcp_addresses: those that are not host:port are ignored")
             self._set_lookupds(usable)
             self._values[name] = addresses

@@ -43,7 +43,7 @@ class TLSInfo:
     """The parameters of one TLS connection.
 
     :ivar version: the version, such as ``TLS1.3``
-    :ivar cipher_suite: the name that nsqd shows for it
+    :ivar cipher_suite: the cipher suite, by the name that nsqd shows
     :ivar common_name: the common name of the client's certificate; empty without one
     """
 
