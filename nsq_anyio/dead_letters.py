@@ -61,7 +61,7 @@ _MAX_SLEEP = 0.5
 
 
 def key_of(message: Message) -> str:
-    """Return ``NSQD/ID``, which names a message of a topic: an id alone is unique within one nsqd only."""
+    """Return ``NSQD/ID``, which identifies a message of a topic: the id is unique only within one nsqd."""
     return f"{message.nsqd}/{message.id}"
 
 

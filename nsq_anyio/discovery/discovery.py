@@ -9,7 +9,7 @@ at the end of a round, so failures are reported then, with that delay.
 
 A consumer that has lost a connection polls after ``reconnect_delay``, not at once, because nsqd closes the
 connections of a deleted topic before it has unregistered the topic at every nsqlookupd. Once one nsqlookupd
-has answered that poll, the others are waited for half a second at most. A producer's connections create no
+has answered, that poll waits half a second at most for the others. A producer's connections create no
 topics, so they reconnect by themselves as long as the nsqd is listed.
 """
 
@@ -205,7 +205,7 @@ class Discovery:
         self._note(name, nsqds)
 
     def _report(self, found: bool, delay: float) -> None:
-        """Emit the failures of a round; report once if no nsqd has been listed for long. See `LookupFailed`."""
+        """Emit the failures of a round; report once if no nsqd has been listed for long."""
         now = anyio.current_time()
         for name in sorted(self._answered):
             failed = self._failed[name]

@@ -1,4 +1,4 @@
-"""JSON as Go's ``encoding/json`` reads it into a struct: IDENTIFY of nsqd and nsqlookupd."""
+"""A reader of JSON that behaves like Go's ``encoding/json``, for IDENTIFY of nsqd and nsqlookupd."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_struct(
         raise ValueError("not an object")
     fields: dict[str, Any] = {}
     for key, value in cast("dict[str, object]", parsed or {}).items():
-        name = key.lower().replace("\u017f", "s")  # Go folds the long s as well
+        name = key.lower().replace("\u017f", "s")  # Go folds the long s, too
         if name not in zeros or value is None:
             continue
         if type(value) is not type(zeros[name]):  # exactly, because bool is a subclass of int

@@ -12,7 +12,7 @@ NSQ_VERSION = "1.3.0"
 
 
 def version_line(program: str) -> str:
-    """Return what ``program --version`` prints; tools parse it."""
+    """Return the output of ``program --version``; tools parse it."""
     return f"{program} v{NSQ_VERSION} (built w/nsq-anyio)"
 
 

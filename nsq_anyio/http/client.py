@@ -324,7 +324,7 @@ def channel_parameters(topic: str, channel: str) -> dict[str, str]:
 def stats_parameters(
     format: str, topic: str | None, channel: str | None, include_clients: bool, include_mem: bool
 ) -> dict[str, str]:
-    """Return the parameters of ``/stats``: what to include, and for which topic and channel (None for all).
+    """Return the parameters of ``/stats``: what to include, and for which topic and channel (None: all).
 
     :raises InvalidName: for a name that NSQ would refuse
     """

@@ -193,7 +193,7 @@ class Cluster(anyio.AsyncContextManagerMixin):
 
         :param include_clients: whether to list clients, which costs nsqd time when there are very many
         :param include_topics: whether to ask nsqlookupds for topics that no nsqd has
-        :param also: nsqds to ask even if no nsqlookupd names them now, such as those found before
+        :param also: nsqds to ask even if no nsqlookupd names them now, such as nsqds found before
         """
         return await take_survey(
             self._servers,
@@ -254,11 +254,11 @@ class Cluster(anyio.AsyncContextManagerMixin):
         return self._done("channel", producers.failures, forgotten, deleted)
 
     async def empty_topic(self, topic: str) -> Done:
-        """Throw away the messages of a topic that no channel has taken yet, on all nsqds that have it."""
+        """Discard the messages of a topic that no channel has taken yet, on all nsqds that have it."""
         return await self._on_producers("topic", topic, lambda nsqd: nsqd.empty_topic(topic))
 
     async def empty_channel(self, topic: str, channel: str) -> Done:
-        """Throw away the messages of a channel, including those in flight and deferred, on all nsqds."""
+        """Discard the messages of a channel, including those in flight and deferred, on all nsqds."""
         check_channel(channel)
         return await self._on_producers("channel", topic, lambda nsqd: nsqd.empty_channel(topic, channel))
 

@@ -99,7 +99,7 @@ class Lookup:
 def read_producers(reply: Fields) -> tuple[Producer, ...]:
     """Read ``producers`` of ``/lookup`` and ``/nodes``.
 
-    Anybody who can reach nsqlookupd can register there, so one bad element must not hide the others.
+    Any client that can reach nsqlookupd can register there, so one bad element must not hide the others.
     """
     reply.require("producers")
     return tuple(Producer.read(element) for element in reply.children("producers", lenient=True))

@@ -264,7 +264,7 @@ class Nsqd(Client):
         try:
             await self._request(method, path, parameters)
         except HTTPStatusError as error:
-            # nsqd 1.3.0 does what was asked, then panics while it writes the empty answer, and its panic
+            # nsqd 1.3.0 executes the request, then panics while it writes the empty answer, and its panic
             # handler sends this error. A refusal has status 400.
             if (error.status, error.code) != (httpx.codes.INTERNAL_SERVER_ERROR, "INTERNAL_ERROR"):
                 raise

@@ -85,7 +85,7 @@ class StatsReader:
             stats = self._changed(reply.body)
         except (ValueError, RecursionError):
             stats = None
-        if stats is None:  # not in nsqd's usual form: read as a whole, or refused with a reason
+        if stats is None:  # not in nsqd's usual form: `Stats.read` reads it, or refuses it with a reason
             self._last = 0, {}
             return reply.read(Stats.read)
         return stats

@@ -187,7 +187,7 @@ class Servers(anyio.AsyncContextManagerMixin):
         async def ask(url: str) -> T:
             if (given := self._nsqds.get(url)) is not None:
                 return await call(given)
-            # Anybody can register at an nsqlookupd, so nsqds that it names get no headers and no tokens.
+            # Any client can register at an nsqlookupd, so nsqds that it names get no headers and no tokens.
             async with Nsqd(
                 url,
                 timeout=self._timeout,

@@ -29,8 +29,8 @@ class NsqlookupdSurvey:
     :ivar url: its URL, without secrets
     :ivar error: why it did not answer completely; empty if it did
     :ivar seconds: the time until its answer, or until it failed
-    :ivar nodes: the nsqds that it knows, sorted by URL, with the topics and tombstones that it alone has for
-        them; the URLs are those of `Survey.nsqds`
+    :ivar nodes: the nsqds that it knows, sorted by URL, with only its own topics and tombstones for them;
+        the URLs are those of `Survey.nsqds`
     :ivar topics: its topics, sorted, including those that no nsqd has; empty unless they were asked for
     :ivar unusable: the problem of each nsqd that registered no usable HTTP address
     """

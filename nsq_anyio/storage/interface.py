@@ -1,8 +1,8 @@
 """The interface of storages for spools and archives, and their errors.
 
-No file is appended to, and no file with rows is replaced. A file is put as a whole, which fails if its name
-is taken; it is listed, read and deleted. The directories of a spool are made before its rows are written, and
-show what it should contain. A storage without directories has an empty object for each.
+No file is appended to, and no file with rows is replaced. A file is put as a whole, and the put fails if its
+name is taken. Files are listed, read and deleted. The directories of a spool are made before its rows are
+written, and show what it should contain. A storage without directories has an empty object for each.
 
 Error texts of servers and client libraries are not shown: they repeat keys, tokens and signed URLs.
 """
@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A file's size, and when it was last written, by the clock of its storage in seconds since 1970."""
+    """A file's size and modification time, the latter by its storage's clock in seconds since 1970."""
 
     size: int
     modified: float
@@ -56,7 +56,7 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def put(self, target: P, *content: bytes | memoryview, record: P | None = None) -> bool:
-        """Put a file whole and durably, unless its name is taken; return whether it was free.
+        """Put a whole file durably, unless its name is taken; return whether the name was free.
 
         It is an error if its directory does not exist, or is taken out before this returns.
 
@@ -93,7 +93,7 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def status(self, target: P) -> Status:
-        """Return the size of a file, and when it was last written."""
+        """Return the size and the modification time of a file."""
 
     @abstractmethod
     def statuses(self, directory: P) -> dict[str, Status]:
@@ -165,7 +165,7 @@ class Storage(ABC, Generic[P]):
 class StorageFailure(OSError):
     """A storage's server refused a request, or did not answer.
 
-    :ivar remedy: what to do about it; empty if unknown
+    :ivar remedy: advice to the user; empty if unknown
     """
 
     def __init__(self, code: int, text: str, remedy: str = "") -> None:
@@ -174,7 +174,7 @@ class StorageFailure(OSError):
 
 
 def explained(error: OSError, remedies: Mapping[int, str] = MappingProxyType({})) -> str:
-    """Return the text of an error, with what to do about it if that is known.
+    """Return the text of an error, with its remedy if that is known.
 
     :param remedies: by errno
     """

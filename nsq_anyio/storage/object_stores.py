@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
 _TRIES = 1000
-"""More than fit into the time, which is the limit; obstore's ten last only seconds if nothing listens."""
+"""More tries than fit into the time; obstore's ten are over within seconds if nothing listens."""
 
 _BACKOFF: BackoffConfig = {
     "init_backoff": timedelta(seconds=0.1),
@@ -125,7 +125,7 @@ class ObjectStore:
 
     @contextmanager
     def as_os_error(self) -> Generator[None]:
-        """Turn the errors of obstore into `OSError`, without their texts, which repeat what the server says.
+        """Turn the errors of obstore into `OSError`, without their texts, which repeat the server's.
 
         :raises FileNotFoundError: if there is no such object
         :raises StorageFailure: for all other failures

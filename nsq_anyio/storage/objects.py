@@ -183,7 +183,7 @@ class ObjectStorage(RemoteStorage):
             self._remove([directory])
 
     def take_out(self, directory: RemotePlace) -> RemotePlace:
-        """Delete the markers of a directory and of those in it."""
+        """Delete the markers of a directory and of the directories in it."""
         if not self._without_markers(directory):
             raise FileNotFoundError(errno.ENOENT, "No such directory", str(directory))
         return directory

@@ -1,4 +1,4 @@
-"""The base of storages that are reached over a network, where answers get lost.
+"""The base of storages that are reached over a network, where answers may get lost.
 
 A failed request is sent again, for up to a minute. If only the answer to a put was lost, the repeated put
 finds its name taken, as if by another attempt. So the bytes are compared.
@@ -78,7 +78,7 @@ class RemoteStorage(Storage[RemotePlace]):
 
     @abstractmethod
     def create(self, target: RemotePlace, content: bytes) -> bool:
-        """Put a file whole, unless its name is taken; return False if it is.
+        """Put a whole file, unless its name is taken; return False if it is.
 
         If an answer was lost and the request was sent again, the file that has the name may be this one.
         """

@@ -1,8 +1,7 @@
-"""Requests to WebHDFS: metadata from the active namenode, content from a datanode that it names.
+"""Requests to WebHDFS: metadata come from the active namenode, content from a datanode that it names.
 
-``webhdfs://`` and ``swebhdfs://`` name the HTTP server. ``hdfs://`` names a
-name service of Hadoop's configuration, which has one or more namenodes, or else a host whose HTTP server
-listens on its usual port.
+``webhdfs://`` and ``swebhdfs://`` name the HTTP server. ``hdfs://`` names a name service of Hadoop's
+configuration, which has one or more namenodes, or else a host whose HTTP server listens on its usual port.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class WebHdfsClient:
         return self._at_datanode("GET", path, "OPEN").content
 
     def write(self, path: str, content: bytes, *, overwrite: bool) -> None:
-        """Write a file in a directory that exists; it is whole when this returns.
+        """Write a file in a directory that exists; the file is complete when this returns.
 
         :raises DatanodeFailed: if another try may succeed; a part of the file may still appear later
         :raises OSError: as `Storage` says
@@ -165,7 +164,7 @@ def http_addresses(root: str) -> list[str]:
     kind, port = ("https", _HTTPS_PORT) if is_https else ("http", _HTTP_PORT)
     if server not in _listed(settings.get("dfs.nameservices", "")):
         host = urlsplit(root).hostname or server
-        # The port in such a URL is that of the RPC server.
+        # The port of an ``hdfs://`` URL is the RPC server's.
         return [f"{kind}://{f'[{host}]' if ':' in host else host}:{port}"]
     option = f"dfs.namenode.{kind}-address.{server}"
     namenodes = _listed(settings.get(f"dfs.ha.namenodes.{server}", ""))

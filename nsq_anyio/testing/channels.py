@@ -77,7 +77,7 @@ class Channels:
 
     @awaited
     async def tap(self, topic: str) -> None:
-        """Create the channel ``nsq-testing`` of a topic. It gets a copy of each message from now on.
+        """Create the channel ``nsq-testing`` of a topic. It gets a copy of each later message.
 
         `messages` and `assert_published` read this channel. If it is missing, they create it, and it gets the
         messages that wait in the topic. In a topic with another channel no messages wait, so `tap` is needed.

@@ -37,7 +37,7 @@ CHUNK = 64 * 1024
 """The bytes that are received at once, and by default sent on at once."""
 
 _RECEIVE_BUFFER = 64 * 1024
-"""The kernel's receive buffer in bytes; without it, it would grow to many megabytes while stalled."""
+"""The kernel's receive buffer in bytes; the default one would grow to many megabytes while stalled."""
 
 
 @dataclass(slots=True)
@@ -216,7 +216,7 @@ class _Link:
             with suppress(
                 anyio.BrokenResourceError, anyio.ClosedResourceError
             ):  # a target that is gone needs no end
-                await half_close(target)  # the other direction goes on
+                await half_close(target)  # the other direction continues
         except anyio.BrokenResourceError:
             self.end(_End.RESET)
 

@@ -1,4 +1,4 @@
-"""A run of a handler on a single message."""
+"""A runner of a handler on a single message."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def fault_proxy_in_thread(upstream: str) -> Generator[PlainFaultProxy]:
 
 
 class PlainFaultProxy:
-    """A `FaultProxy` in a thread of its own. All methods are plain functions that return at once."""
+    """A `FaultProxy` in its own thread. All methods are plain functions that return at once."""
 
     def __init__(self, proxy: FaultProxy, portal: BlockingPortal) -> None:
         self._proxy = proxy

@@ -100,7 +100,7 @@ def nsq_cluster(
 def _nsq_lookup(
     request: pytest.FixtureRequest, nsq_servers: Callable[..., AbstractContextManager[Cluster]]
 ) -> Generator[Nsqlookupd]:
-    """The value of the fixture ``nsqlookupd``; a project may have a fixture of its own by that name."""
+    """The value of the fixture ``nsqlookupd``; a project may override that name with its own fixture."""
     with nsq_servers(nsqds=0, nsqlookupds=1, nsqlookupd_options=_nsqlookupd_options(request)) as cluster:
         yield cluster.nsqlookupds[0]
 

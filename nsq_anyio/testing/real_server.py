@@ -1,6 +1,6 @@
-"""The real nsqd and nsqlookupd, each in a process of its own for the length of an ``async with`` block.
+"""The real nsqd and nsqlookupd, each in its own process for the length of an ``async with`` block.
 
-They listen on 127.0.0.1, on ports that the system picks; their log says which.
+They listen on 127.0.0.1, on ports that the system picks; their log names the ports.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ async def run_nsqlookupd(options: NsqlookupdOptions | None, real: Path | None) -
 def real_flags(options: NsqdOptions | NsqlookupdOptions | None) -> list[str]:
     """Return the flags for the options that differ from their defaults.
 
-    :raises InvalidOption: if only the embedded nsqd has an option
+    :raises InvalidOption: for an option that only the embedded nsqd has
     """
     return [] if options is None else list(_flags(options))
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _GRACE = 0.001
-"""Real seconds without a ready socket before the clock jumps; what this process sent has arrived by then."""
+"""Real seconds without a ready socket before the clock jumps; bytes of this process have arrived by then."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -50,7 +50,7 @@ class _JumpingSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
-        if timeout is None or self.threads:  # which work in real time, and wake this up
+        if timeout is None or self.threads:  # threads work in real time, and wake this up
             return super().select(None)
         ready = super().select(_GRACE)
         if not ready:
@@ -94,7 +94,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 def virtual_time(backend: Literal["asyncio", "trio"]) -> Backend:
     """Return a backend of AnyIO with a virtual clock that starts at 0, for `anyio.run` or ``anyio_backend``.
 
-    The options for Trio are also those of ``trio.run``.
+    The options for Trio are arguments of ``trio.run``, too.
 
     :param backend: ``asyncio`` or ``trio``; uvloop has no such clock
     :raises InvalidOption: for another name

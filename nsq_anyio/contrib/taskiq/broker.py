@@ -115,7 +115,7 @@ class NsqBroker(AsyncBroker):
         return self._formatter
 
     @formatter.setter
-    def formatter(  # pyright: ignore[reportIncompatibleVariableOverride] - it wraps what is set
+    def formatter(  # pyright: ignore[reportIncompatibleVariableOverride] - it wraps the new formatter
         self, formatter: TaskiqFormatter
     ) -> None:
         self._formatter = DeliveryFormatter(self, formatter)

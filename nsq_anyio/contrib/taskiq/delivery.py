@@ -152,7 +152,7 @@ class Delivery:
             self.message._answer_for(error)
             self.end()
         elif self.verdict is not None and self.is_held:
-            # Older releases of taskiq do not acknowledge what they cannot read.
+            # Older releases of taskiq do not acknowledge messages that they cannot read.
             self._answering = self._loop.create_task(self.acknowledge(), name="nsq_anyio.contrib.taskiq")
 
     def _seconds_to_touch(self) -> float:

@@ -64,7 +64,7 @@ class Listener:
 
     @property
     def waiting(self) -> int:
-        """The number of messages that wait for taskiq, including those that have timed out meanwhile."""
+        """The number of messages that wait for taskiq, including messages that have timed out meanwhile."""
         return len(self._waiting)
 
     def stop(self) -> None:

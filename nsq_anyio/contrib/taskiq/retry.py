@@ -1,4 +1,4 @@
-"""Retries of failed tasks by NSQ's own attempts."""
+"""Retries of failed tasks by NSQ's own redelivery."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Disk:
         self._limits = limits
         self._sync_timeout = sync_timeout
         self._list_topics: Callable[[], bytes] | None = None
-        self._topics = b""  # as they were written
+        self._topics = b""  # the content that was last written
         self._topics_have_changed = False
         self._topics_error: OSError | None = None
         self._flush: Callable[[Work], None] | None = None
@@ -306,5 +306,5 @@ class Disk:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(batch.work.run, limiter=anyio.CapacityLimiter(1))
         finally:
-            batch.work.run()  # waits for the thread that runs it, or has nothing left to do
+            batch.work.run()  # waits if the thread has begun it; returns at once if it is done
             self._end(batch)

@@ -142,7 +142,7 @@ class Written(NamedTuple):
 class QueueWriter:
     """A writer at the end of a queue.
 
-    :param max_bytes: the size that a file must not exceed; a record that would exceed it begins a new file
+    :param max_bytes: a record that would make a file larger than this begins a new file
     :param max_size: the largest size of a record
     :param before_file: called before a new file is made
     :ivar place: where the next message is written
@@ -259,7 +259,7 @@ class QueueWriter:
 class QueueLimits:
     """The limits of a queue.
 
-    :ivar max_bytes_per_file: the size of a file; a record that would exceed it begins a new file
+    :ivar max_bytes_per_file: a record that would make a file larger than this begins a new file
     :ivar max_size: the largest size of a record, without the four bytes of the size itself
     :ivar sync_every: the number of messages, written or read, after which a sync is due
     """

@@ -11,7 +11,7 @@ from .queue_files import Place, Record, Storable, replace_file
 
 READ_COUNT = 2000
 READ_BYTES = 1024 * 1024
-"""The most messages and bytes of one read; a larger message is read alone."""
+"""The most messages and bytes of one read; a larger message is read by itself."""
 
 
 class Job:
@@ -98,7 +98,7 @@ class Job:
 
 
 class Work:
-    """Jobs that a thread runs together, and the files that concern the whole directory.
+    """Jobs that a thread runs together, and writes of files that concern the whole directory.
 
     :param topics_path: the path of the list of topics
     :ivar topics: the new content of that list; None if it is unchanged

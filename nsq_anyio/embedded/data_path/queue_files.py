@@ -69,7 +69,7 @@ def encode_record(message: Storable) -> bytes:
 def decode_records(
     data: bytes, place: Place, *, max_count: int, max_size: int
 ) -> tuple[list[Record], int, bool]:
-    """Return the complete records in ``data``, their size, and whether the bytes behind them are damaged.
+    """Return the complete records in ``data``, their size, and whether the bytes after them are damaged.
 
     :param place: where ``data`` begins
     :param max_count: the most records to return
@@ -148,7 +148,7 @@ class QueueFiles:
 
 
 def replace_file(path: Path, data: bytes, *, sync: bool) -> None:
-    """Write a file beside ``path``, and rename it to ``path``, so that no reader sees a partial file.
+    """Write a temporary file, and rename it to ``path``, so that no reader sees a partial file.
 
     :raises OSError: if that fails; then the old file is still there
     """

@@ -142,7 +142,7 @@ def _checked(files: QueueFiles, metadata: QueueMetadata, numbers: list[int], max
 
 
 def count_from(files: QueueFiles, place: Place, numbers: Iterable[int], max_size: int) -> int:
-    """Return the number of messages from ``place`` to the end, except those after damage in a file.
+    """Return the number of messages from ``place`` to the end, except messages after damage in a file.
 
     :param numbers: the numbers of the files that exist
     """

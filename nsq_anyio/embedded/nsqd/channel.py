@@ -100,10 +100,10 @@ class Message(Timer):
 class Channel:
     """The queue of a channel, its messages in flight and deferred, and its clients.
 
-    :param disk: keeps what exceeds ``mem_queue_size``; None keeps all in memory
+    :param disk: keeps the messages beyond ``mem_queue_size``; None keeps all in memory
     :param on_abandoned: called when the last client of an ephemeral channel has left
     :ivar deferred: the deferred messages, each with the end of its delay on the scheduler's clock
-    :ivar ready: the clients that may take a message. They take turns; one that is full is removed at its turn
+    :ivar ready: the clients that may take a message. They take turns; a full one is removed at its turn
     :ivar disk: the part that is on disk; None without a disk, and for ephemeral channels
     """
 

@@ -1,7 +1,7 @@
 """nsqd's connections to nsqlookupds: registration, and queries for known channels.
 
 One task for each nsqlookupd keeps a connection. It sends IDENTIFY, registers all topics and channels, then
-reports each change as it happens and sends PINGs. After a lost connection it connects again, and registers
+reports each change as it happens and sends PINGs. After a lost connection, it reconnects and registers
 everything again.
 """
 
@@ -295,7 +295,7 @@ async def start_with_known_channels(topic: Topic, nsqlookupds: Sequence[str]) ->
     async with anyio.create_task_group() as tasks:
         for address in nsqlookupds:
             tasks.start_soon(ask, address)
-    if topic.is_deleted:  # meanwhile
+    if topic.is_deleted:  # while the nsqlookupds were asked
         return
     for name in sorted(channels):
         if is_valid_name(name) and not is_ephemeral(name):

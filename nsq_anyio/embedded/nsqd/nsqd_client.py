@@ -1,4 +1,4 @@
-"""The client of the embedded nsqd: the execution of its commands."""
+"""One client of the embedded nsqd, and the execution of its commands."""
 
 from __future__ import annotations
 

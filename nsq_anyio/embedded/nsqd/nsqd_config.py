@@ -26,7 +26,7 @@ _LOG_LEVELS = {"debug": 1, "info": 2, "warn": 3, "error": 4, "fatal": 5}
 class NsqdConfig:
     """The options under nsqd's names, with durations in nanoseconds.
 
-    ``log_level`` has no effect: the application decides what is logged.
+    ``log_level`` has no effect: the application configures logging.
 
     :param tcp_address: the requested address, in which port 0 stays 0; likewise ``http_address`` and
         ``https_address``

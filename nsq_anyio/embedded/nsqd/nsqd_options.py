@@ -193,7 +193,7 @@ class NsqdOptions:
     """The UDP address of statsd, as ``host:port``; None sends no statistics (default None)."""
     statsd_interval: Annotated[float, Seconds(low=0.001, high=_DAY)] = 60.0
     """The time between statistics for statsd. Their packets are spread over the interval, except its last
-    second. At one second or less, nsqd crashes; here they are sent without pauses (seconds: 0.001 to
+    second. One second or less crashes nsqd; here packets are then sent without pauses (seconds: 0.001 to
     86400.0; default 60).
     """
     statsd_mem_stats: Annotated[bool, Flag()] = True

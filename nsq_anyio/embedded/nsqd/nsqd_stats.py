@@ -248,7 +248,7 @@ def _short_duration(nanoseconds: int) -> str:
 
 def _client_line(client: _Json) -> str:
     _, colon, port = client["remote_address"].rpartition(":")
-    port = port if colon else ""  # a unix socket has none
+    port = port if colon else ""  # a unix socket has no port
     name = f"{client['hostname']}:{port} {client['user_agent']}"
     connected = _duration(max(0.0, time.time() - client["connect_ts"]), digits=0)
     if "pub_counts" in client:

@@ -21,7 +21,7 @@ The rank of the largest is at least the sum of the widths up to its own, and exc
 
 
 class TargetedQuantiles:
-    """A summary of whole numbers, precise at the quantiles that it was made for.
+    """A summary of whole numbers, precise at the given quantiles.
 
     For quantiles from 0.01 on, the rank of a result differs from the exact one by at most 3 % of the number
     of values, plus four. For fewer than 500 values, the results are the same as nsqd's.

@@ -100,7 +100,7 @@ async def nsqd(
     :param http_unix_path: the same for HTTP
     :param broadcast_address: the host that nsqlookupds tell clients to connect to; default: ``host``, or this
         host's name if ``host`` means all interfaces
-    :param broadcast_tcp_port: the TCP port that they tell clients; default: the port to listen on
+    :param broadcast_tcp_port: the TCP port that they tell clients; default: the port it listens on
     :param broadcast_http_port: the same for HTTP
     :param lookupd_tcp_addresses: the TCP addresses of the nsqlookupds to register with, ``host:port``
     :param data_path: an existing directory for topics, channels and messages, in the format of nsqd; a later

@@ -98,7 +98,7 @@ def server_context(options: NsqdOptions) -> ssl.SSLContext | None:
     elif options.tls_root_ca_file is not None:
         _load_authorities(
             context, options.tls_root_ca_file
-        )  # unused, but nsqd refuses a bad file here as well
+        )  # unused, but nsqd, too, refuses a bad file
     return context
 
 

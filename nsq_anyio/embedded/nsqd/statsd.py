@@ -127,7 +127,7 @@ def _scope_lines(scope: tuple[str, ...], stats: _Json, fields: Mapping[str, str]
     for field, kind in fields.items():
         yield scope, _NAMES.get(field, field), stats[field], kind
     for percentile in stats["e2e_processing_latency"]["percentiles"] or ():
-        # As in nsqd, 0.999 is rounded to 100 as well.
+        # As in nsqd, even 0.999 is rounded to 100.
         percent = f"{percentile['quantile'] * 100:.0f}"
         yield scope, f"e2e_processing_latency_{percent}", percentile["value"], _GAUGE
 

@@ -64,7 +64,7 @@ class Topic:
     """The channels of a topic, and the messages that wait for a channel.
 
     :param started: False holds messages back until ``start`` is called
-    :param disk: keeps what exceeds ``mem_queue_size``; None keeps all in memory
+    :param disk: keeps the messages beyond ``mem_queue_size``; None keeps all in memory
     :param on_change: called with the topic's name, a channel's name, and whether that channel exists now
     :param on_abandoned: called when an ephemeral topic has lost its last channel
     :ivar waiting: the id, the time, the body and the delay of each message that waits in memory
@@ -359,7 +359,7 @@ class TopicDisk:
             self._topic.message_bytes -= len(item.body)
 
     def store_all(self) -> None:
-        """When nsqd ends, write all messages in memory, also those of channels, to disk; close the queues."""
+        """When nsqd ends, write all messages in memory to disk, in channels too, and close the queues."""
         channels = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
         self.backend.begin_to_close(after=[disk.store_all() for disk in channels])
         for message_id, timestamp, body, _ in self._topic.waiting:
