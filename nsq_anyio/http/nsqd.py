@@ -102,7 +102,7 @@ class Nsqd(Client):
         """Publish several messages, all or none.
 
         :raises InvalidName: for a topic that nsqd would refuse
-        :raises InvalidBody: if there are none, or for a body that is empty or not bytes
+        :raises InvalidBody: if there are no bodies, or for a body that is empty or not bytes
         :raises HTTPStatusError: ``BODY_TOO_BIG``, ``BAD_MESSAGE``, ``BAD_BODY``, ``EXITING``: none was stored
         :raises HTTPUnavailable: if no answer came: all may be stored or none
         """

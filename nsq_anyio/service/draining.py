@@ -55,7 +55,7 @@ def handling_signals(
 ) -> Generator[None]:
     """Have the event loop call ``on_first`` for the first SIGINT or SIGTERM; the second ends the process.
 
-    The second one does so in the signal handler itself, so it needs no event loop, which may be blocked.
+    The second signal does so in the signal handler itself, because the event loop may be blocked.
 
     :param on_signal: called first, in the signal handler, with the number of each signal
     """

@@ -61,7 +61,7 @@ class Storage(ABC, Generic[P]):
         It is an error if its directory does not exist, or is taken out before this returns.
 
         :param record: the place of a record, which is put after the file; only its name matters
-        :raises OSError: if it cannot be put; then no part of it remains, unless only the record failed
+        :raises OSError: if the put fails; then no part of the file remains, unless only the record failed
         """
 
     @abstractmethod

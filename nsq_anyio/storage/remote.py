@@ -109,7 +109,7 @@ class RemoteStorage(Storage[RemotePlace]):
         self.create(target, b"")
 
     def renew(self, target: RemotePlace, content: bytes) -> None:
-        """Write the file again: its time is the server's."""
+        """Write the file again: the server sets its time."""
         self.replace(target, content)
 
     def time(self, directory: RemotePlace) -> float:

@@ -88,7 +88,7 @@ class WebHdfsClient:
     def read(self, path: str) -> bytes:
         """Return the content of a file.
 
-        :raises DatanodeFailed: if another try may get it
+        :raises DatanodeFailed: if another try may succeed
         :raises OSError: as `Storage` says
         """
         return self._at_datanode("GET", path, "OPEN").content

@@ -248,7 +248,7 @@ def headers_of(message: BrokerMessage) -> dict[str, str]:
 
 
 def delay_of(labels: Mapping[str, object]) -> float | None:
-    """Return the seconds of the label ``delay``; None without one, and if it is None.
+    """Return the seconds of the label ``delay``; None if the label is missing or None.
 
     :raises InvalidOption: if it is not a number of 0 or more
     """

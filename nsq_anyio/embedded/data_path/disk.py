@@ -104,7 +104,7 @@ class Disk:
     """The files of one nsqd.
 
     :param sync_timeout: the seconds after which messages that were written are synced
-    :ivar error: why the last write failed; None if it did not
+    :ivar error: why the last write failed; None if it succeeded
     """
 
     def __init__(self, directory: Path, limits: QueueLimits, sync_timeout: float) -> None:
@@ -149,7 +149,7 @@ class Disk:
     def read_at(self, name: str, place: Place) -> Record | None:
         """Return a message of an opened queue without counting it as read; None if there is none.
 
-        :raises OSError: if there are too few resources
+        :raises OSError: if file descriptors or memory run out
         """
         queue = self._opened.get(name)
         return None if queue is None else queue.read_at(place)
@@ -273,7 +273,7 @@ class Disk:
     async def close(self) -> None:
         """Store everything that is in memory, and close the files. Nothing else may use the disk from now on.
 
-        It cannot be cancelled. If asyncio cancels a task in spite of a shield, the rest is done at once,
+        This cannot be cancelled. If asyncio cancels a task in spite of a shield, the rest is done at once,
         in the event loop.
 
         :raises DataPathUnusable: if not everything could be stored

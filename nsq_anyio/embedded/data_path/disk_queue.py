@@ -60,7 +60,7 @@ class QueueReader:
         """Return messages of one file, and their size; none at the end of a file, or if it is damaged.
 
         :param end: where writing continues
-        :raises OSError: if there are too few resources
+        :raises OSError: if file descriptors or memory run out
         """
         self.is_damaged = False
         file, position = self.place
@@ -397,7 +397,7 @@ class DiskQueue:
 
         A damaged file is renamed to ``.bad`` once the messages before the damage are no longer needed.
 
-        :raises OSError: if there are too few resources; nothing is lost then
+        :raises OSError: if file descriptors or memory run out; nothing is lost then
         """
         self.open()
         records: list[Record] = []
@@ -422,7 +422,7 @@ class DiskQueue:
     def read_at(self, place: Place) -> Record | None:
         """Return an unread message without counting it as read; None if there is none.
 
-        :raises OSError: if there are too few resources
+        :raises OSError: if file descriptors or memory run out
         """
         self.open()
         return self._reader.read_at(place, self._writer.place)

@@ -74,7 +74,7 @@ class LookupPeers:
     :param identity: returns nsqd's description of itself: ``broadcast_address``, ``hostname``, ``http_port``,
         ``tcp_port``, ``version``; called for each connection
     :param nsqlookupds: their TCP addresses, ``host:port``
-    :raises InvalidAddress: if one is not valid
+    :raises InvalidAddress: if an address is not valid
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LookupPeers:
     def set_addresses(self, nsqlookupds: Sequence[str]) -> None:
         """Register with these nsqlookupds only; the connections to others are closed.
 
-        :raises InvalidAddress: if one is not valid; then nothing changes
+        :raises InvalidAddress: if an address is not valid; then nothing changes
         """
         self._wanted = addresses(nsqlookupds) if nsqlookupds else ()
         self._wanted_changed.set()

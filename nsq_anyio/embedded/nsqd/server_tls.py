@@ -96,9 +96,7 @@ def server_context(options: NsqdOptions) -> ssl.SSLContext | None:
         context.verify_mode = ssl.CERT_REQUIRED
         _load_authorities(context, options.tls_root_ca_file)
     elif options.tls_root_ca_file is not None:
-        _load_authorities(
-            context, options.tls_root_ca_file
-        )  # unused, but nsqd, too, refuses a bad file
+        _load_authorities(context, options.tls_root_ca_file)  # unused, but nsqd, too, refuses a bad file
     return context
 
 

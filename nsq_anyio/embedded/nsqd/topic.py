@@ -359,7 +359,7 @@ class TopicDisk:
             self._topic.message_bytes -= len(item.body)
 
     def store_all(self) -> None:
-        """When nsqd ends, write all messages in memory to disk, in channels too, and close the queues."""
+        """When nsqd ends, write all messages in memory (also in channels) to disk, and close the queues."""
         channels = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
         self.backend.begin_to_close(after=[disk.store_all() for disk in channels])
         for message_id, timestamp, body, _ in self._topic.waiting:
