@@ -1,12 +1,13 @@
-"""Dead letters: a scan of the channel that holds them, and what reads, retries or drops them.
+"""Dead letters: a scan of the channel that holds them, and operations that read, retry or drop them.
 
-`ChannelScan` takes every message that waits in a channel once, and puts back those that were not finished. It
-holds them until the end, because a message that is put back earlier would come again. A connection holds at
-most nsqd's ``--max-rdy-count`` messages, and an nsqd that hangs is as silent as one that has no more. So when
-no more messages come, another consumer takes over, until one gets none.
+`ChannelScan` takes every message that waits in a channel once, and hands back the unfinished ones. It holds
+them until the end, because a message that is handed back earlier would be delivered again. A connection holds
+at most nsqd's ``--max-rdy-count`` messages, and an nsqd that hangs is as silent as one that has no more. So
+when no more messages come, another consumer takes over, until a consumer gets none.
 
 nsqd does not answer FIN. Only the orderly end of a connection proves that nsqd has handled the FINs before
-it: nsqd answers CLS after them. So a message that was finished on a lost connection may still be there.
+it: nsqd answers the CLS that follows them. So a message that was finished on a lost connection may still be
+there.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _NANO = 1e9
 T = TypeVar("T")
 
 HELD_BY_ONE = 2500
-"""How many messages a connection holds by nsqd's default."""
+"""The most messages that a connection may hold, by nsqd's default."""
 
 _BATCH = 500
 _GATHER = 0.02
@@ -60,18 +61,18 @@ _MAX_SLEEP = 0.5
 
 
 def key_of(message: Message) -> str:
-    """Return ``NSQD/ID``, which names a message of a topic: an id alone is unique within one nsqd only."""
+    """Return ``NSQD/ID``, which identifies a message of a topic: the id is unique only within one nsqd."""
     return f"{message.nsqd}/{message.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message of the topic of dead letters.
+    """A message in a topic of dead letters.
 
     :ivar body: the original body; None if this is not a dead letter
     :ivar problem: why this is not a dead letter; empty if it is one
-    :ivar died: when its message was given up or discarded, in seconds since the epoch; if that is not known,
-        when the letter was published
+    :ivar died: when the original message was given up or discarded, in seconds since the epoch; if that is
+        not known, when the letter was published
     """
 
     message: Message
@@ -119,11 +120,11 @@ class Letter:
 class Filter:
     """Selects letters; a field that is None or empty selects all.
 
-    :ivar error: contained in the error's class and text
+    :ivar error: a text that the error's class and text contain
     :ivar died_before: seconds since the epoch
     :ivar died_after: seconds since the epoch
-    :ivar keys: the letters themselves, each as `Letter.key`
-    :ivar ids: as `Letter.ids`. Several letters may share one
+    :ivar keys: the keys of single letters, see `Letter.key`
+    :ivar ids: ids as in `Letter.ids`; several letters may share an id
     :ivar letters_only: whether to leave out messages that are not dead letters
     """
 
@@ -151,7 +152,7 @@ class Filter:
 
 
 Visitor = Callable[[Sequence[Message]], Awaitable[None]]
-"""Called with messages; finishes those that should leave the channel, by `ChannelScan.finish`."""
+"""Called with messages; calls `ChannelScan.finish` for each that should leave the channel."""
 
 
 class NoSubscription(NSQError):
@@ -160,11 +161,11 @@ class NoSubscription(NSQError):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most that a scan takes before it ends early; inf for no bound.
+    """The bounds at which a scan ends early; inf for no bound.
 
     :ivar visited: messages that are visited; each takes about 300 bytes until the end
     :ivar held: messages that were visited and not finished
-    :ivar held_bytes: the size of their bodies together
+    :ivar held_bytes: the total size of their bodies
     """
 
     visited: float = math.inf
@@ -177,17 +178,17 @@ class ChannelScan:
 
     :param nsqd: as for `consume`, and so are ``nsqlookupd``, ``options`` and ``connection``
     :param max_in_flight: how many messages one connection holds, 1 or more
-    :param options: default: no limit of attempts, since each scan counts as one
-    :param wait: seconds without a message after which the scan ends, besides those for which nsqd may hold
-        one back
+    :param options: default: no limit of attempts, since each scan counts as an attempt
+    :param wait: seconds without a message after which the scan ends, in addition to the time for which nsqd
+        may buffer one
     :param only_earlier: whether to skip messages that were published after the scan began, by the clock of
         this machine. Otherwise a message that fails again after a retry would be retried forever
     :param bounds: when to end early
     :param patience: seconds until an nsqd must have accepted a subscription
     :param before_subscribing: see `BeforeSubscribing`; None if there is nothing to ask
-    :ivar nsqds: the nsqds that were connected, each with the address that ``map_address`` put in its place
+    :ivar nsqds: the nsqds that were connected, each with the address to which ``map_address`` mapped it
     :ivar finished: the messages that visitors have finished, by their keys
-    :ivar confirmed: the finished messages that nsqd has confirmed, which it does at the end
+    :ivar confirmed: the finished messages that nsqd has confirmed; it does so only at the end
     :ivar is_cut: whether the scan ended early because of ``bounds``
     """
 
@@ -271,17 +272,17 @@ class ChannelScan:
                             )
                             consumers.append(consumer)
                             taken = await self._empty(consumer, visit, stop)
-                            consumer.stop()  # it hands back the others, and the next consumer gets them
+                            consumer.stop()  # hands back the messages not taken, for the next consumer
                             if not taken or not self._alive:
                                 break
                     finally:
                         for consumer in consumers:
-                            consumer.stop()  # or one would receive what another puts back
+                            consumer.stop()  # or one would receive the messages that another hands back
                         self._over.set()
                 tasks.cancel_scope.cancel()
 
     def finish(self, message: Message) -> None:
-        """Finish a message, and again if it comes again after its connection was lost; for visitors."""
+        """Finish a message, also when it comes again after its connection was lost; for visitors."""
         self.finished.add(key_of(message))
         if not message.responded:
             message.finish()
@@ -301,7 +302,7 @@ class ChannelScan:
             case MessageFinished(nsqd=nsqd, message_id=message_id):
                 sent[nsqd].add(f"{nsqd}/{message_id}")
             case ResponseFailed(nsqd=nsqd, message_id=str(message_id)):
-                sent[nsqd].discard(f"{nsqd}/{message_id}")  # it had timed out, so that it comes again
+                sent[nsqd].discard(f"{nsqd}/{message_id}")  # it had timed out, and will come again
             case Disconnected(nsqd=nsqd, error=error):
                 sent.pop(nsqd, None)
                 self._lost[nsqd] = str(error)
@@ -316,7 +317,7 @@ class ChannelScan:
     async def enter(self, block: AbstractAsyncContextManager[T]) -> T:
         """Enter a block that lasts until the scan ends; for visitors.
 
-        Each block has its own task, so that all end together: nsqd's time for last answers does not add up.
+        Each block has its own task, so that all end together: the waits for last answers do not add up.
         """
         if self._blocks is None:
             raise Closed("the scan has not begun: enter blocks in a visitor")
@@ -334,7 +335,7 @@ class ChannelScan:
         return self.nsqds.keys() - self.lost.keys()
 
     async def _subscribed(self, consumer: Consumer) -> None:
-        """Wait until a consumer is subscribed to an nsqd, and to all that an earlier one had."""
+        """Wait until a consumer is subscribed to an nsqd, and to all live nsqds of earlier consumers."""
         with anyio.move_on_after(self._patience):
             while not (consumer.connections and self._alive <= set(consumer.connections)):
                 if self.nsqds and not self._alive:
@@ -382,7 +383,7 @@ class ChannelScan:
         return taken
 
     def _is_new(self, message: Message) -> bool:
-        """Return whether to visit a message, because it was neither visited before nor is skipped."""
+        """Return whether to visit a message: it was not visited before, and is not to be skipped."""
         key = key_of(message)
         if key in self._seen or message.timestamp > self._until:
             return False
@@ -399,7 +400,7 @@ class ChannelScan:
         return len(held) >= bounds.held or sum(len(each.body) for each in held) >= bounds.held_bytes
 
     async def _touch(self) -> None:
-        """Touch each message that is held half-way to its deadline, as long as nsqd allows."""
+        """Touch each held message half-way to its deadline, as long as nsqd allows."""
         while True:
             now = anyio.current_time()
             for message, due in list(self._held.items()):
@@ -415,7 +416,7 @@ class LetterReader:
     """Reads dead letters, and leaves all of them in the topic.
 
     :param limit: how many letters to keep in ``letters``; 0 for all
-    :param enough: whether to end once that many are found, rather than count the others too
+    :param enough: whether to end once ``limit`` letters are found, rather than count the others too
     :ivar letters: the selected letters
     :ivar count: how many letters are selected
     """
@@ -473,7 +474,7 @@ class LetterProcessor:
 
     @property
     def done(self) -> int:
-        """How many letters nsqd has confirmed at the end to be retried or dropped."""
+        """How many letters were retried or dropped, as confirmed by nsqd at the end."""
         return len(self._scan.confirmed)
 
     @property
@@ -502,7 +503,7 @@ class LetterProcessor:
 
         :raises NSQError: as `ChannelScan.run` does
         """
-        from .producer import produce  # noqa: PLC0415 - who only reads needs no producer
+        from .producer import produce  # noqa: PLC0415 - reading needs no producer
 
         self._stop = stop
 

@@ -1,1 +1,1 @@
-"""NSQ for other frameworks; each subpackage needs an extra of its own."""
+"""Integrations with other frameworks; each subpackage needs its own extra."""

@@ -13,7 +13,7 @@ ValueT = TypeVar("ValueT")
 
 
 class Held(Generic[ValueT]):
-    """An ``async with`` block in a task of its own.
+    """An ``async with`` block in its own task.
 
     AnyIO's blocks begin and end in the same task. A framework starts a broker in one task, takes each message
     in another, and shuts the broker down in a third.

@@ -1,7 +1,7 @@
 """Discovery of nsqds through nsqlookupds, for consumers and producers.
 
-`Discovery` is in a module of its own, which is loaded lazily: a program that names its nsqds needs
-`nsqlookupd_urls` alone, and must not import httpx.
+`Discovery` is in a separate module, which is loaded lazily: a program that names its nsqds needs only
+`nsqlookupd_urls`, and must not import httpx.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Polls of all nsqlookupds, in parallel. Subclasses decide what to ask.
+"""Polling of all nsqlookupds, in parallel. Subclasses decide what to ask.
 
-An answer is used as soon as it comes, so a consumer starts with the first one, and waits for no slow
-nsqlookupd. It counts for an nsqd that was left only if it was asked for since: SUB creates the topic, so an
-older answer would undo a deletion. The union of the answers to one poll is the same whether they are used one
-by one or together, but the answers to the poll before are not part of it. An nsqlookupd that fails confirms
-its last answer. The delay is known only at the end of a round, so failures are reported then, with the time
-of the next poll.
+An answer is used as soon as it comes, so a consumer starts with the first answer, and does not wait for a
+slow nsqlookupd. After a consumer has left an nsqd, only an answer that was requested later counts for that
+nsqd: SUB creates the topic, so an older answer would undo a deletion. The union of the answers to one poll is
+the same whether they are used one by one or together, but the answers to the previous poll are not part of
+it. When an nsqlookupd fails, its last answer counts as repeated. The delay until the next poll is known only
+at the end of a round, so failures are reported then, with that delay.
 
-A consumer polls after ``reconnect_delay``, not at once, because nsqd closes the connections of a deleted
-topic before it has told every nsqlookupd. That poll waits half a second at most for the others once one
-nsqlookupd has answered. A producer's connections create no topics, so they reconnect by themselves as long as
-the nsqd is listed.
+A consumer that has lost a connection polls after ``reconnect_delay``, not at once, because nsqd closes the
+connections of a deleted topic before it has unregistered the topic at every nsqlookupd. Once one nsqlookupd
+has answered, that poll waits half a second at most for the others. A producer's connections create no
+topics, so they reconnect by themselves as long as the nsqd is listed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LookupOptions: TypeAlias = ConsumerOptions | ProducerOptions
 """Options that include those of ``nsq_anyio.options.lookup``."""
 
 _LEAST_INTERVAL = 1.0
-"""The least seconds between two polls, however often connections are lost."""
+"""The shortest time between two polls in seconds, however often connections are lost."""
 _PATIENCE = 0.5
 """Seconds that a quick poll waits for the other nsqlookupds once one has answered."""
 
@@ -205,7 +205,7 @@ class Discovery:
         self._note(name, nsqds)
 
     def _report(self, found: bool, delay: float) -> None:
-        """Emit the failures of a round, and that no nsqd has been listed for long. See `LookupFailed`."""
+        """Emit the failures of a round; report once if no nsqd has been listed for long."""
         now = anyio.current_time()
         for name in sorted(self._answered):
             failed = self._failed[name]

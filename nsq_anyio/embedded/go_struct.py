@@ -1,4 +1,4 @@
-"""JSON as Go's ``encoding/json`` reads it into a struct: IDENTIFY of nsqd and nsqlookupd."""
+"""A reader of JSON that behaves like Go's ``encoding/json``, for IDENTIFY of nsqd and nsqlookupd."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_DIGITS = 20
 def read_struct(
     payload: bytes, zeros: Mapping[str, object], integers: Mapping[str, range] | None = None
 ) -> dict[str, Any]:
-    """Return the values of the fields that ``payload`` has.
+    """Return the values of the known fields in ``payload``.
 
     Names match in any case, null changes nothing, and the last of several values counts.
 
@@ -32,7 +32,7 @@ def read_struct(
         raise ValueError("not an object")
     fields: dict[str, Any] = {}
     for key, value in cast("dict[str, object]", parsed or {}).items():
-        name = key.lower().replace("\u017f", "s")  # Go folds the long s as well
+        name = key.lower().replace("\u017f", "s")  # Go folds the long s, too
         if name not in zeros or value is None:
             continue
         if type(value) is not type(zeros[name]):  # exactly, because bool is a subclass of int
@@ -44,7 +44,7 @@ def read_struct(
 
 
 def _integer(digits: str) -> float:
-    # Too large for Go's integers, and slow to convert. Known fields refuse it, others are ignored.
+    # Longer numbers overflow Go's integers, and convert slowly. Known fields refuse inf; others ignore it.
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 

@@ -1,6 +1,6 @@
 """The identity of the embedded servers: the version of NSQ that they report, and an nsqd's addresses.
 
-They behave like this version; nsqadmin and other tools parse it to decide what a server can do.
+The servers behave like this version; nsqadmin and other tools parse it to decide what a server can do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ NSQ_VERSION = "1.3.0"
 
 
 def version_line(program: str) -> str:
-    """Return what ``program --version`` prints; tools parse it."""
+    """Return the output of ``program --version``; tools parse it."""
     return f"{program} v{NSQ_VERSION} (built w/nsq-anyio)"
 
 
@@ -34,7 +34,7 @@ class NsqdIdentity:
     hostname: str = field(default_factory=socket.gethostname)
 
     def registration(self) -> dict[str, object]:
-        """Return the description that it sends to nsqlookupd."""
+        """Return the description that nsqd sends to nsqlookupd."""
         return {
             "version": NSQ_VERSION,
             "hostname": self.hostname,

@@ -28,7 +28,7 @@ from .url import ServerURL
 T = TypeVar("T")
 
 _LARGE = 1024 * 1024
-"""From this size on, answers are read in a worker thread, since that can take seconds."""
+"""From this size on, answers are parsed in a worker thread, since parsing can take seconds."""
 
 _BYTES_PER_VALUE = 16
 _LEAST_VALUES = 1000
@@ -52,7 +52,7 @@ class Client(anyio.AsyncContextManagerMixin):
     :param timeout: seconds for a whole request, from connecting to the last byte of its answer, 0.001 or
         more; default 10
     :param max_reply_size: the largest answer that is read, in bytes, 1 or more; default 64 MiB. JSON
-        may have one value for each 16 bytes of that, and at least 1000, so that its memory is bounded too
+        may have one value for each 16 bytes of this limit, but always 1000, so that its memory is bounded too
     :param headers: sent with each request, such as ``{"Authorization": "Bearer ..."}``
     :param authorization: a plain or async function that returns the header ``Authorization``, for tokens that
         expire; called before each request, within the request's ``timeout``
@@ -129,7 +129,7 @@ class Client(anyio.AsyncContextManagerMixin):
     async def ping(self) -> None:
         """Ask whether the server is healthy.
 
-        :raises HTTPStatusError: if it is not; its ``code`` then says why
+        :raises HTTPStatusError: if it is not healthy; ``code`` says why
         """
         await self._expect_ok("GET", "/ping")
 
@@ -208,7 +208,7 @@ class Client(anyio.AsyncContextManagerMixin):
                 try:
                     answer = await self._exchange(transport, request, shown)
                 except (httpx.RequestError, httpx.StreamError, OSError) as error:
-                    # OSError: httpx does not map the alert by which a server refuses a client's certificate.
+                    # OSError: httpx does not map the TLS alert that refuses a client's certificate.
                     raise HTTPUnavailable(shown, _reason(error)) from error
                 secure = server.secured(answer.https_port())
                 if secure is None:
@@ -230,7 +230,7 @@ class Client(anyio.AsyncContextManagerMixin):
         try:
             encoding = response.headers.get("Content-Encoding", "identity")
             if encoding.lower() != "identity":
-                # It was not asked for, and a kilobyte can decompress to a gigabyte.
+                # No compression was asked for, and a kilobyte can decompress to a gigabyte.
                 raise HTTPInvalidReply(shown, f"the answer is compressed ({printable(encoding)})")
             body = await read_body(response, response.aiter_bytes(), self._max_reply_size)
         finally:
@@ -245,7 +245,7 @@ class Client(anyio.AsyncContextManagerMixin):
 
 def _reason(error: Exception) -> str:
     if isinstance(error, httpx.RemoteProtocolError) and str(error).startswith("illegal"):
-        # The TCP ports of nsqd and nsqlookupd look like this.
+        # The answers of the TCP ports of nsqd and nsqlookupd cause this error.
         return f"it does not speak HTTP ({printable(str(error))}): is this its TCP port?"
     return printable(first_text(error))
 
@@ -324,7 +324,7 @@ def channel_parameters(topic: str, channel: str) -> dict[str, str]:
 def stats_parameters(
     format: str, topic: str | None, channel: str | None, include_clients: bool, include_mem: bool
 ) -> dict[str, str]:
-    """Return the parameters of ``/stats``: what to include, and for which topic and channel (None for all).
+    """Return the parameters of ``/stats``: what to include, and for which topic and channel (None: all).
 
     :raises InvalidName: for a name that NSQ would refuse
     """

@@ -43,13 +43,13 @@ class Cluster(anyio.AsyncContextManagerMixin):
             for failure in reply.failures:
                 print(failure)
 
-    All servers are asked in parallel, and their answers are united. `ClusterReply.failures` names the servers
+    All servers are asked in parallel, and their answers are merged. `ClusterReply.failures` names the servers
     that failed. A method raises an error only if no server did what was asked.
 
-    An action returns the URLs of the servers that did it. It goes to the nsqds that `producers` returns, so
-    call that first to see which nsqds will be touched. Deleting, emptying or unpausing a topic or channel
-    that a server does not have is not a failure. When an action is cancelled, some servers may already have
-    done it.
+    An action returns the URLs of the servers that performed it. It goes to the nsqds that `producers`
+    returns, so call `producers` first to see which nsqds will be affected. Deleting, emptying or unpausing a
+    topic or channel that a server does not have is not a failure. When an action is cancelled, some servers
+    may already have performed it.
 
     :param nsqlookupd: URL or URLs of all nsqlookupds, which know the nsqds; as for `Client`
     :param nsqd: URL or URLs of nsqds to ask besides those that nsqlookupds know; either may be omitted
@@ -132,7 +132,7 @@ class Cluster(anyio.AsyncContextManagerMixin):
         return await self._nodes(Nsqlookupd.nodes, None)
 
     async def producers(self, topic: str) -> ClusterReply[tuple[Node, ...]]:
-        """List the nsqds that have a topic, without those that are tombstoned for it.
+        """List the nsqds that have a topic, except those that are tombstoned for it.
 
         Actions on the topic, or on one of its channels, go to these nsqds.
         """
@@ -186,14 +186,14 @@ class Cluster(anyio.AsyncContextManagerMixin):
     async def survey(
         self, *, include_clients: bool = False, include_topics: bool = False, also: Iterable[Node] = ()
     ) -> Survey:
-        """Ask every server once, for all that it knows; see `Survey`.
+        """Ask every server once for everything that it knows; see `Survey`.
 
         Each nsqd is asked as soon as a server names it, so a slow nsqlookupd causes no delay. A server that
-        does not answer is a part of the result, and raises no error.
+        does not answer is reported in the result, and raises no error.
 
         :param include_clients: whether to list clients, which costs nsqd time when there are very many
         :param include_topics: whether to ask nsqlookupds for topics that no nsqd has
-        :param also: nsqds to ask even if no nsqlookupd names them now, such as those found before
+        :param also: nsqds to ask even if no nsqlookupd names them now, such as nsqds found before
         """
         return await take_survey(
             self._servers,
@@ -208,7 +208,7 @@ class Cluster(anyio.AsyncContextManagerMixin):
     async def create_topic(self, topic: str) -> Done:
         """Register a topic at all nsqlookupds, then create it on the nsqds that were given, if any.
 
-        Any other nsqd creates it when somebody first publishes to it there.
+        Any other nsqd creates the topic when a client first publishes to it there.
         """
         check_topic(topic)
         known = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.create_topic(topic))
@@ -228,14 +228,14 @@ class Cluster(anyio.AsyncContextManagerMixin):
     async def delete_topic(self, topic: str) -> Done:
         """Delete a topic with its channels and messages, from all nsqlookupds, then from all nsqds.
 
-        It is created again on any nsqd where somebody still publishes to it or consumes it.
+        An nsqd creates it again if a client still publishes to it or consumes it there.
         """
 
         async def forget(nsqlookupd: Nsqlookupd) -> None:
             await nsqlookupd.lookup(topic)  # since deleting an unknown topic succeeds
             await nsqlookupd.delete_topic(topic)
 
-        # First, because the nsqlookupds are about to forget them.
+        # Looked up first, because the nsqlookupds are about to forget them.
         producers = await self.producers(topic)
         forgotten = await self._on_nsqlookupds(forget)
         deleted = await self._on_nsqds(_urls(producers), lambda nsqd: nsqd.delete_topic(topic))
@@ -244,8 +244,8 @@ class Cluster(anyio.AsyncContextManagerMixin):
     async def delete_channel(self, topic: str, channel: str) -> Done:
         """Delete a channel with its messages, from all nsqlookupds, then from the nsqds that have its topic.
 
-        It is created again on any nsqd where somebody still consumes it. A server that does not have the
-        channel is not a failure.
+        An nsqd creates it again if a client still consumes it there. A server that does not have the channel
+        is not a failure.
         """
         check_channel(channel)
         producers = await self.producers(topic)
@@ -254,11 +254,11 @@ class Cluster(anyio.AsyncContextManagerMixin):
         return self._done("channel", producers.failures, forgotten, deleted)
 
     async def empty_topic(self, topic: str) -> Done:
-        """Throw away the messages of a topic that no channel has taken yet, on all nsqds that have it."""
+        """Discard the messages of a topic that no channel has taken yet, on all nsqds that have it."""
         return await self._on_producers("topic", topic, lambda nsqd: nsqd.empty_topic(topic))
 
     async def empty_channel(self, topic: str, channel: str) -> Done:
-        """Throw away the messages of a channel, including those in flight and deferred, on all nsqds."""
+        """Discard the messages of a channel, including those in flight and deferred, on all nsqds."""
         check_channel(channel)
         return await self._on_producers("channel", topic, lambda nsqd: nsqd.empty_channel(topic, channel))
 
@@ -312,7 +312,7 @@ class Cluster(anyio.AsyncContextManagerMixin):
         deleted = await self._on_nsqds([url], lambda nsqd: nsqd.delete_topic(topic))
         return self._done("topic", (), hidden, deleted)
 
-    # Questions to many servers
+    # Requests to many servers
 
     async def _union(
         self,
@@ -415,10 +415,10 @@ class Cluster(anyio.AsyncContextManagerMixin):
         return await self._servers.ask_nsqds(urls, attempt)
 
     def _done(self, kind: str, failures: Iterable[HTTPError], *answers: Answers[bool]) -> Done:
-        """Return the URLs of the servers that did it.
+        """Return the URLs of the servers that performed an action.
 
         :param kind: topic or channel, whichever the action is for
-        :raises ClusterFailed: if no server did it
+        :raises ClusterFailed: if no server performed it
         """
         failures = (*failures, *(error for found in answers for error in found.failures.values()))
         urls = tuple(url for found in answers for url, was_there in found.values.items() if was_there)

@@ -1,6 +1,6 @@
-"""The answers of nsqlookupd and nsqd about themselves and each other. Durations are in seconds.
+"""Replies in which nsqlookupd and nsqd describe themselves and each other. Durations are in seconds.
 
-Names and addresses were reported by some nsqd: their types are checked, but they are not trusted.
+Names and addresses come from nsqds: their types are checked, but their values are not trusted.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _NANOSECONDS = 1e9
 class Producer:
     """An nsqd as nsqlookupd knows it.
 
-    An nsqd that reported nonsense is kept with defaults, so that it cannot hide the others. Then its
-    properties raise `InvalidAddress`.
+    An nsqd that reported invalid values is kept with defaults, so that it cannot hide the others; its
+    properties then raise `InvalidAddress`.
 
     :ivar remote_address: its end of the connection to nsqlookupd, ``host:port``
     :ivar broadcast_address: the host where clients reach it
@@ -84,7 +84,7 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The nsqds that have a topic, according to one nsqlookupd; without inactive and tombstoned ones."""
+    """The nsqds that have a topic, according to one nsqlookupd, except inactive and tombstoned ones."""
 
     channels: tuple[str, ...]
     producers: tuple[Producer, ...]
@@ -99,7 +99,7 @@ class Lookup:
 def read_producers(reply: Fields) -> tuple[Producer, ...]:
     """Read ``producers`` of ``/lookup`` and ``/nodes``.
 
-    Anybody who can reach nsqlookupd can register there, so one bad element must not hide the others.
+    Any client that can reach nsqlookupd can register there, so one bad element must not hide the others.
     """
     reply.require("producers")
     return tuple(Producer.read(element) for element in reply.children("producers", lenient=True))
@@ -252,7 +252,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """``broadcast_address:http_port``, which identifies the nsqd, in nsqadmin as well.
+        """``broadcast_address:http_port``, which identifies the nsqd, also in nsqadmin.
 
         An IPv6 address is in brackets, unlike in `Producer.node`.
         """
@@ -260,7 +260,7 @@ class Node:
 
 
 def sighting(producer: Producer, nsqlookupd: str) -> Node | HTTPInvalidReply:
-    """Return the node that an nsqlookupd knows; an error if it registered no valid HTTP address."""
+    """Return the node of an nsqlookupd's entry; an error if the nsqd registered no valid HTTP address."""
     try:
         return Node.registered(producer, nsqlookupd)
     except InvalidAddress as error:
@@ -269,9 +269,9 @@ def sighting(producer: Producer, nsqlookupd: str) -> Node | HTTPInvalidReply:
 
 
 def unite(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Merge what several servers report about the same nsqd; sorted by host name and URL.
+    """Merge the reports of several servers about each nsqd; sort the nsqds by host name and URL.
 
-    An nsqd that was asked itself keeps the URL at which it was asked.
+    An nsqd that was asked directly keeps the URL at which it was asked.
     """
     nodes = list(nodes)
     united = {node.url: node for node in nodes if not node.nsqlookupds}

@@ -102,7 +102,7 @@ class Nsqd(Client):
         """Publish several messages, all or none.
 
         :raises InvalidName: for a topic that nsqd would refuse
-        :raises InvalidBody: if there are none, or for a body that is empty or not bytes
+        :raises InvalidBody: if there are no bodies, or for a body that is empty or not bytes
         :raises HTTPStatusError: ``BODY_TOO_BIG``, ``BAD_MESSAGE``, ``BAD_BODY``, ``EXITING``: none was stored
         :raises HTTPUnavailable: if no answer came: all may be stored or none
         """
@@ -229,7 +229,7 @@ class Nsqd(Client):
     async def set_nsqlookupd_tcp_addresses(self, nsqlookupds: Sequence[str]) -> None:
         """Set the nsqlookupds at which this nsqd registers; an empty sequence unregisters it everywhere.
 
-        :raises InvalidAddress: if one is not ``host:port``
+        :raises InvalidAddress: if an element is not ``host:port``
         """
         checked = [str(address) for address in addresses(nsqlookupds)] if nsqlookupds else []
         await self.set_config("nsqlookupd_tcp_addresses", checked)
@@ -264,7 +264,7 @@ class Nsqd(Client):
         try:
             await self._request(method, path, parameters)
         except HTTPStatusError as error:
-            # nsqd 1.3.0 does what was asked, then panics while it writes the empty answer, and its panic
+            # nsqd 1.3.0 executes the request, then panics while it writes the empty answer, and its panic
             # handler sends this error. A refusal has status 400.
             if (error.status, error.code) != (httpx.codes.INTERNAL_SERVER_ERROR, "INTERNAL_ERROR"):
                 raise

@@ -31,7 +31,7 @@ class Nsqlookupd(Client):
         """Ask for the nsqds that have a topic, and for its channels.
 
         :raises InvalidName: for a name that NSQ would refuse
-        :raises HTTPStatusError: ``TOPIC_NOT_FOUND``: nobody has published to the topic yet, or not lately
+        :raises HTTPStatusError: ``TOPIC_NOT_FOUND``: nothing was published to the topic yet, or not lately
         """
         return await self._get("/lookup", Lookup.read, topic_parameters(topic))
 

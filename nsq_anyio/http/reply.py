@@ -34,8 +34,8 @@ _MAX_SHOWN_LENGTH = 200
 def parse_json(body: bytes, *, most_values: int | None = None) -> object:
     """Parse a reply.
 
-    :param most_values: how many values it may have; None for any number. Each takes hundreds of bytes of
-        memory, and two bytes in the reply are enough for one
+    :param most_values: how many values it may have; None for any number. A value takes hundreds of bytes
+        of memory, and may take only two bytes of the reply
     :raises ValueError: if it is not JSON, nests too deeply, or has too many values or a number that no Go
         server can hold
     """
@@ -96,7 +96,7 @@ class Fields:
         parent: Fields | None = None,
         index: int | None = None,
     ) -> None:
-        # Only an error needs the place, and the statistics of a large cluster have very many objects.
+        # The place is computed only for errors: the statistics of a large cluster have very many objects.
         self._name = name
         self._parent = parent
         self._index = index
@@ -188,7 +188,7 @@ class Fields:
 
 
 def _are_plain(elements: Sequence[object], kind: type[object]) -> bool:
-    """Return whether no element needs a conversion. That is usual: an nsqlookupd lists very many topics."""
+    """Return whether no element needs a conversion, as usual; it saves time with very many topics."""
     if {*map(type, elements)} != {kind}:
         return False
     return kind is not str or "".join(cast("Sequence[str]", elements)).isascii()
@@ -243,7 +243,7 @@ class Reply:
         return value["data"]
 
     def https_port(self) -> int | None:
-        """Return the port that an nsqd names when it refuses plain HTTP; None if this is no such answer."""
+        """Return the port that an nsqd names when it refuses plain HTTP; None for other answers."""
         if self.status != HTTPStatus.FORBIDDEN:
             return None
         try:

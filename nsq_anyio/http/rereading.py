@@ -1,8 +1,8 @@
 """An incremental reader of nsqd's statistics, which parses only the topics that have changed.
 
-On a large cluster, most of a poll would be spent on unchanged topics. nsqd writes such a topic as it wrote it
-before, so texts are compared. An unchanged topic is the same object as before: sums and rates see by that
-that there is nothing to compute.
+On a large cluster, most of a poll would be spent on unchanged topics. nsqd writes such a topic exactly as
+before, so texts are compared. An unchanged topic is the same object as before, so that sums and rates can
+skip it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOT_MEASURED = {"count": 0, "percentiles": None}
 
 
 class StatsReaders:
-    """The readers of the nsqds of a cluster, each made when it is first needed."""
+    """The readers for the nsqds of a cluster, each made on first use."""
 
     def __init__(self) -> None:
         self._readers: dict[str, StatsReader] = {}
@@ -60,11 +60,11 @@ class StatsReaders:
 
 
 class StatsReader:
-    """Reads the answers of one nsqd to ``/stats``, without clients, one after the other.
+    """Reads the successive answers of one nsqd to ``/stats``, without clients.
 
-    nsqd writes a topic as it wrote it before, byte for byte, while nothing happens there. Such a topic is not
-    parsed again: it is the same object as in the answer before, until the nsqd restarts. A reader keeps the
-    text and the topics of the last answer.
+    While nothing happens in a topic, nsqd writes it byte for byte as before. Such a topic is not parsed
+    again: it is the same object as in the previous answer, until the nsqd restarts. A reader keeps the text
+    and the topics of the last answer.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class StatsReader:
             stats = self._changed(reply.body)
         except (ValueError, RecursionError):
             stats = None
-        if stats is None:  # not in nsqd's usual form: read as a whole, or refused with a reason
+        if stats is None:  # not in nsqd's usual form: `Stats.read` reads it, or refuses it with a reason
             self._last = 0, {}
             return reply.read(Stats.read)
         return stats
@@ -135,7 +135,7 @@ def _parsed(text: bytes) -> TopicStats:
     :raises ValueError: if it is not valid
     """
     try:
-        # Field by field it would take several times as long.
+        # Reading field by field would take several times as long.
         if text.isascii() and b"\\" not in text and (topic := _plain_topic(text)) is not None:
             return topic
     except (KeyError, TypeError):
@@ -145,7 +145,7 @@ def _parsed(text: bytes) -> TopicStats:
 
 def _plain_topic(text: bytes) -> TopicStats | None:
     """Parse a topic in its usual form; return None, or raise an error, for any other."""
-    # One at a time: the garbage collector would go through the objects of many again and again.
+    # One topic at a time: with many, the garbage collector would scan their objects again and again.
     name, paused, latency, channels, *counts = _TOPIC(_DECODER.decode(text.decode()))
     read = list(map(_CHANNEL, channels))
     names, flags, all_counts = [name], [paused], list(counts)

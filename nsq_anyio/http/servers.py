@@ -1,4 +1,4 @@
-"""The servers of a `Cluster`: requests to many at once, with their failures beside their answers."""
+"""The servers of a `Cluster`: requests to many at once, which return both answers and failures."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Servers(anyio.AsyncContextManagerMixin):
         async def ask(url: str) -> T:
             if (given := self._nsqds.get(url)) is not None:
                 return await call(given)
-            # Anybody can register at an nsqlookupd, so nsqds that it names get no headers and no tokens.
+            # Any client can register at an nsqlookupd, so nsqds that it names get no headers and no tokens.
             async with Nsqd(
                 url,
                 timeout=self._timeout,

@@ -133,7 +133,7 @@ class ChannelStats:
     """One channel.
 
     :ivar depth: messages waiting, in memory and on disk
-    :ivar backend_depth: those on disk
+    :ivar backend_depth: messages waiting on disk
     :ivar message_count: all messages that it got from its topic so far
     :ivar client_count: how many consumers it has, even if ``clients`` were not asked for
     """
@@ -168,7 +168,7 @@ class TopicStats:
     """One topic.
 
     :ivar depth: messages that no channel has taken yet, in memory and on disk
-    :ivar backend_depth: those on disk
+    :ivar backend_depth: the part of ``depth`` that is on disk
     :ivar message_count: all messages published to it so far
     :ivar message_bytes: the size of their bodies in total
     """
@@ -211,7 +211,7 @@ class MemoryStats:
 class Stats:
     """The reply of ``/stats`` of one nsqd.
 
-    :ivar health: ``OK``, or ``NOK`` and why
+    :ivar health: ``OK``, or ``NOK`` and the reason
     :ivar start_time: in Unix seconds
     :ivar memory: None if it was not asked for
     :ivar producers: connections that published; empty if clients were not asked for
@@ -275,7 +275,7 @@ def totals_by_topic(
     """Add up the rows of each topic, sorted by topic.
 
     :param nodes: the rows of each nsqd, by its URL
-    :param before: what this has returned before; a topic whose rows are the same objects is taken from there
+    :param before: an earlier result; the totals of a topic whose rows are the same objects are reused
     """
     rows: defaultdict[str, dict[str, TopicStats]] = defaultdict(dict)
     for url, topics in nodes.items():
@@ -323,7 +323,7 @@ def _latency(latencies: Iterable[Latency]) -> Latency:
     count = 0
     largest: dict[float, float] = {}
     for latency in latencies:
-        if latency is NO_LATENCY:  # as almost always
+        if latency is NO_LATENCY:  # the usual case
             continue
         count += latency.count
         for percentile in latency.percentiles:

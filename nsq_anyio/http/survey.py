@@ -1,4 +1,4 @@
-"""A survey of a cluster: the answer of each server, or why there is none."""
+"""A survey of a cluster: the answer or the error of each server."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class NsqlookupdSurvey:
     """The answer of one nsqlookupd.
 
     :ivar url: its URL, without secrets
-    :ivar error: why it did not answer, or not completely; empty if it did
+    :ivar error: why it did not answer completely; empty if it did
     :ivar seconds: the time until its answer, or until it failed
-    :ivar nodes: the nsqds that it knows, sorted by URL, with the topics and tombstones that it alone has for
-        them; the URLs are those of `Survey.nsqds`
+    :ivar nodes: the nsqds that it knows, sorted by URL, with only its own topics and tombstones for them;
+        the URLs are those of `Survey.nsqds`
     :ivar topics: its topics, sorted, including those that no nsqd has; empty unless they were asked for
     :ivar unusable: the problem of each nsqd that registered no usable HTTP address
     """
@@ -66,8 +66,8 @@ class Survey:
     :ivar time: when it began, in Unix seconds
     :ivar seconds: how long it took
     :ivar nsqlookupds: in the order in which they were given
-    :ivar nsqds: those that were given, those that an nsqlookupd knows, and those that were asked also; sorted
-        by host name and URL
+    :ivar nsqds: the nsqds that were given, that an nsqlookupd knows, or that ``also`` named; sorted by host
+        name and URL
     """
 
     time: float
@@ -85,8 +85,8 @@ class Survey:
     def topics(self, before: Iterable[Totals[TopicStats]] = ()) -> tuple[Totals[TopicStats], ...]:
         """Add up the statistics of each topic over all nsqds, sorted by topic; computed at each call.
 
-        :param before: the same of an earlier survey of this cluster; a topic in which nothing has changed is
-            the same object as there, and costs almost nothing
+        :param before: the result for an earlier survey of this cluster; an unchanged topic is the same object
+            as there, and costs almost nothing
         """
         rows = {each.node.url: each.stats.topics for each in self.nsqds if not each.error}
         return totals_by_topic(rows, before)
@@ -102,7 +102,7 @@ async def take_survey(
 ) -> Survey:
     """Ask all servers; see `Cluster.survey`.
 
-    :param readers: the readers of earlier surveys of this cluster, if there were any
+    :param readers: the readers of earlier surveys of this cluster, or new ones
     """
     began, at = time.time(), anyio.current_time()
     work = _Pass(servers, readers, also, include_clients=include_clients, include_topics=include_topics)
@@ -150,7 +150,7 @@ class _Pass:
         self.started: set[str] = set()
 
     def start(self, tasks: TaskGroup, url: str) -> None:
-        """Ask an nsqd, unless that has begun before."""
+        """Start to ask an nsqd, unless that has begun already."""
         if url not in self.started:
             self.started.add(url)
             tasks.start_soon(self._ask_nsqd, url)
@@ -197,7 +197,7 @@ class _Pass:
         self._errors |= {url: error.reason for url, error in failures.items()}
 
     def nsqlookupds(self, found: Iterable[Node]) -> Iterable[NsqlookupdSurvey]:
-        """Yield what the nsqlookupds answered, in the order in which they were given."""
+        """Yield the answers of the nsqlookupds, in the order in which they were given."""
         urls = {node.name: node.url for node in found}
         for url in self._servers.nsqlookupds:
             nodes = {urls.get(node.name, node.url): node for node in self._registered.get(url, ())}
@@ -211,7 +211,7 @@ class _Pass:
             )
 
     def nsqds(self, found: Iterable[Node]) -> Iterable[NsqdSurvey]:
-        """Yield what the nsqds answered, each once, even if it was asked at two URLs."""
+        """Yield the answers of the nsqds, each nsqd once, even if it was asked at two URLs."""
         for node in found:
             yield NsqdSurvey(
                 node=node,

@@ -43,12 +43,12 @@ class _Handshake:
     async def abandon(self) -> None:
         """Close the connection, if TLS is not up."""
         if self._dialled is not None:
-            with anyio.CancelScope(shield=True):  # it closes first, and waits for one iteration of the loop
+            with anyio.CancelScope(shield=True):  # closes at once, then waits for one iteration of the loop
                 await self._dialled.aclose()
 
 
 class _Pools(httpx.AsyncBaseTransport):
-    """A pool for http, and one for https that is made when it is needed."""
+    """A pool for http, and one for https that is made on first use."""
 
     def __init__(self, ssl_context: ssl.SSLContext | None, socket: str | None) -> None:
         # The context is never used, since no redirect is followed. It keeps httpx from loading certificates.
@@ -114,7 +114,7 @@ class _Pool(httpx.AsyncHTTPTransport):
 
 
 class _Network(httpcore.AsyncNetworkBackend):
-    """AnyIO's connections, by the look-up of `connect_by_name`."""
+    """AnyIO's connections, with the name look-up of `connect_by_name`."""
 
     def __init__(self) -> None:
         self._anyio = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
@@ -135,7 +135,7 @@ class _Network(httpcore.AsyncNetworkBackend):
                 return await connect_by_name(host, port, connect)
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(str(error)) from error
-        except OSError as error:  # of the look-up
+        except OSError as error:  # from the look-up
             raise httpcore.ConnectError(str(error)) from error
 
     async def connect_unix_socket(

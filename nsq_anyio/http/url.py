@@ -1,4 +1,4 @@
-"""The URL of an nsqd's or nsqlookupd's HTTP API, with its secrets apart from the text to show."""
+"""The URL of an nsqd's or nsqlookupd's HTTP API, with its secrets kept apart from the text to show."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ServerURL:
         return self.shown.startswith("https:")
 
     def secured(self, port: int | None) -> ServerURL | None:
-        """Return the same URL by https at another port; None without a port, or if this is not by http."""
+        """Return the same URL by https at another port; None without a port, or if the scheme is not http."""
         if port is None or not self.shown.startswith("http:"):
             return None
         parts = urlsplit(self.shown)
@@ -123,6 +123,6 @@ def _basic(user: str | None, password: str | None) -> str | None:
 
 
 def _redacted(text: str) -> str:
-    """Return ``text`` without what may be secret: everything up to the last ``@``, and the query."""
+    """Return ``text`` without possible secrets: everything up to the last ``@``, and the query."""
     hidden = re.sub(r"^([a-zA-Z][a-zA-Z0-9+.-]*://)?.*@", r"\1***@", text, flags=re.DOTALL)
     return re.sub(r"[?#].*", "?***", hidden, flags=re.DOTALL)

@@ -1,6 +1,6 @@
 """Services, which handle messages until a signal, and answer health checks.
 
-A package, because commands that consume nothing import `draining` alone, for its signals.
+It is a package because commands that consume nothing import only `draining`, for its signals.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
 """Runs until its work is done or the event is set, then finishes the work in progress and returns."""
 
 _receivers: list[Callable[[int], None]] = []
-"""Called with each signal. All blocks of the program share one pair of signal handlers: the first block that
-restored the former handlers would take the signals from the others."""
+"""Called with each signal. All blocks of the program share one pair of signal handlers: otherwise the first
+block to restore the former handlers would take the signals from the others."""
 
 _before: dict[int, Any] = {}
 """The signal handlers before the first of these blocks."""
@@ -42,7 +42,7 @@ async def drain_at_signal(
     """Run ``main``; the first SIGINT or SIGTERM sets its stop event, the second ends the process at once.
 
     :param stop: the stop event; default: a new one
-    :param on_signal: called with the number of each signal, before that
+    :param on_signal: called first, with the number of each signal
     """
     stop = anyio.Event() if stop is None else stop
     with handling_signals(lambda _number: stop.set(), on_signal):
@@ -55,9 +55,9 @@ def handling_signals(
 ) -> Generator[None]:
     """Have the event loop call ``on_first`` for the first SIGINT or SIGTERM; the second ends the process.
 
-    The second one does so in the signal handler itself, so it needs no event loop, which may be blocked.
+    The second signal does so in the signal handler itself, because the event loop may be blocked.
 
-    :param on_signal: called in the signal handler, with the number of each signal, before that
+    :param on_signal: called first, in the signal handler, with the number of each signal
     """
     if sys.platform == "win32":
         yield  # asyncio has no signal receiver there; Ctrl-C raises KeyboardInterrupt
@@ -101,7 +101,7 @@ def _receive(number: int, _frame: FrameType | None) -> None:
 def vital() -> Generator[None]:
     """End the process when the block fails, as SIGTERM does, so that its supervisor restarts it.
 
-    It goes around the consumers of a web application, in its lifespan::
+    Put it around the consumers of a web application, in its lifespan::
 
         @asynccontextmanager
         async def lifespan(app):
@@ -110,9 +110,10 @@ def vital() -> Generator[None]:
                     ...
                     yield
 
-    When a lifespan fails after its start, servers such as uvicorn only log that, and go on answering
-    requests. The error is logged, SIGTERM is raised in this process, and then the error is raised. Where
-    nothing handles SIGTERM, as in tests, the error is only raised. A block that is cancelled has not failed.
+    When a lifespan fails after its start, servers such as uvicorn only log the failure, and go on answering
+    requests. This block logs the error, raises SIGTERM in this process, and then raises the error again.
+    Where nothing handles SIGTERM, as in tests, it only raises the error. A block that is cancelled has not
+    failed.
 
     systemd regards an end by SIGTERM as a clean exit, so the unit needs ``Restart=always``.
     """

@@ -1,4 +1,4 @@
-"""Services: consumers whose messages are handled until a signal, with their health. `serve` runs one."""
+"""Services: consumers whose messages are handled until a signal, and their health. `serve` runs one."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Service:
 
     It handles the messages of all its parts, and reports its health to its endpoint.
 
-    :ivar http_address: the address of its endpoint as ``host:port``, with the port that was free in place of
-        0; None if there is none
+    :ivar http_address: the address of its endpoint as ``host:port``, with the actual port in place of 0; None
+        without an endpoint
     :param concurrency: the most handlers to run at a time, for each part
     :param max_per_second: the most handlers to start per second, over all parts; None for no limit
     :param keep_alive: whether to touch each message while its handler runs
@@ -199,7 +199,7 @@ async def serve(
     The first signal drains the service: it takes no more messages, and running handlers may continue for
     ``drain_timeout`` seconds, see `ConsumerOptions`. Then this call returns. A second signal ends the process
     at once, with exit code 130 or 143, even if the event loop is blocked. Several calls in one program share
-    their signals: the first one drains them all. If this call is cancelled, running handlers have
+    their signals: the first signal drains all of them. If this call is cancelled, running handlers have
     ``cancelled_drain_timeout`` seconds to finish.
 
     To serve consumers that are already open, pass ``{consumer: handler, ...}`` as the handler, and neither a
@@ -217,8 +217,8 @@ async def serve(
     :param keep_alive: whether to touch each message while its handler runs, as `Message.keep_alive` does;
         default False
     :param http_address: the address on which to answer ``/healthz``, ``/readyz`` and ``/metrics``, as
-        ``host:port``, or ``:port`` for all IPv4 interfaces; port 0 takes a free port, which the log names,
-        and `Service.http_address`; default: none
+        ``host:port``, or ``:port`` for all IPv4 interfaces; port 0 takes a free port, which the log and
+        `Service.http_address` name; default: none
     :param stop: an event that drains the service when it is set; the first signal sets it too
     :param handle_signals: whether to handle SIGINT and SIGTERM, which is possible only in the main thread;
         default True

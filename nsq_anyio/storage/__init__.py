@@ -1,13 +1,13 @@
-"""Storages for files that are put whole: a file system, an object store, or HDFS.
+"""Storages for files that are written as a whole: a file system, an object store, or HDFS.
 
-`to-file` puts archives there without Spark, so the package stands beside `spark`.
+`to-file` stores archives without Spark, so this package is not a part of `spark`.
 
 ::
 
     interface   the interface of a storage, and its errors
-    place       a file or directory, by path or URL, and the storage that has it
+    place       a file or directory, by path or URL, and the storage that holds it
     posix       local and mounted file systems
-    remote      the base of networked storages; requests that are sent again
+    remote      the base of networked storages; retries of requests
     objects     S3, Google Cloud Storage and Azure, by conditional puts
                 with object_stores, the differences between them
     webhdfs     HDFS, by renames that replace nothing

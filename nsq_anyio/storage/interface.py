@@ -1,10 +1,10 @@
 """The interface of storages for spools and archives, and their errors.
 
-No file is appended to, and no file with rows is replaced. A file is put whole under a name, which fails if
-the name is taken; it is listed, read and deleted. The directories of a spool exist before it has rows, and
-show what it should hold. A storage without directories has an empty object for each.
+No file is appended to, and no file with rows is replaced. A file is put as a whole, and the put fails if its
+name is taken. Files are listed, read and deleted. The directories of a spool are made before its rows are
+written, and show what it should contain. A storage without directories has an empty object for each.
 
-The texts of servers and of their libraries are not shown: they repeat keys, tokens and signed URLs.
+Error texts of servers and client libraries are not shown: they repeat keys, tokens and signed URLs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 DELETED = ".deleted-"
-"""The prefix of directories that were taken out and are still to be deleted."""
+"""The prefix of directories that `Storage.take_out` has renamed, and that are still to be deleted."""
 
 MARKER = ".directory"
 """The empty object that stands for a directory where a storage has no directories."""
@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A file's size, and when it was last written, by the clock of its storage in seconds since 1970."""
+    """A file's size and modification time, the latter by its storage's clock in seconds since 1970."""
 
     size: int
     modified: float
@@ -45,23 +45,23 @@ class Status:
 class Storage(ABC, Generic[P]):
     """A storage; ``P`` is the type of its places.
 
-    All methods raise `OSError`: `FileNotFoundError` for what does not exist, and others with a text.
+    All methods raise `OSError`: `FileNotFoundError` if something does not exist, else an error with a text.
     """
 
     takes_out_at_once: bool = True
-    """Whether `take_out` is one step. Otherwise, a part of the directory may be seen for a while."""
+    """Whether `take_out` is one step. Otherwise, readers may see a part of the directory for a while."""
 
     poll_interval: float = 0.4
     """The longest interval between polls for files of other processes, in seconds."""
 
     @abstractmethod
     def put(self, target: P, *content: bytes | memoryview, record: P | None = None) -> bool:
-        """Put a file whole and durably, unless its name is taken; return whether it was free.
+        """Put a whole file durably, unless its name is taken; return whether the name was free.
 
         It is an error if its directory does not exist, or is taken out before this returns.
 
         :param record: the place of a record, which is put after the file; only its name matters
-        :raises OSError: if it cannot be put; then no part of it remains, unless only the record failed
+        :raises OSError: if the put fails; then no part of the file remains, unless only the record failed
         """
 
     @abstractmethod
@@ -70,11 +70,11 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def replace(self, target: P, content: bytes) -> None:
-        """Write a file, which may exist. It need not be durable, and holds no rows."""
+        """Write a file, or replace an existing one. It need not be durable, and holds no rows."""
 
     @abstractmethod
     def renew(self, target: P, content: bytes) -> None:
-        """Set the time of a file to now; write it, if it is gone."""
+        """Set the modification time of a file to now; write the file if it is gone."""
 
     @abstractmethod
     def get(self, target: P) -> bytes:
@@ -93,7 +93,7 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def status(self, target: P) -> Status:
-        """Return the size of a file, and when it was last written."""
+        """Return the size and the modification time of a file."""
 
     @abstractmethod
     def statuses(self, directory: P) -> dict[str, Status]:
@@ -127,7 +127,7 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def remove(self, *files: P) -> None:
-        """Delete files, as far as they exist."""
+        """Delete the files that exist; ignore the others."""
 
     @abstractmethod
     def remove_directory(self, directory: P) -> None:
@@ -163,9 +163,9 @@ class Storage(ABC, Generic[P]):
 
 
 class StorageFailure(OSError):
-    """A server of a storage has refused a request, or did not answer.
+    """A storage's server refused a request, or did not answer.
 
-    :ivar remedy: what to do about it; empty if unknown
+    :ivar remedy: advice to the user; empty if unknown
     """
 
     def __init__(self, code: int, text: str, remedy: str = "") -> None:
@@ -174,7 +174,7 @@ class StorageFailure(OSError):
 
 
 def explained(error: OSError, remedies: Mapping[int, str] = MappingProxyType({})) -> str:
-    """Return the text of an error, with what to do about it if that is known.
+    """Return the text of an error, with its remedy if that is known.
 
     :param remedies: by errno
     """

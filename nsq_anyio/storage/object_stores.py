@@ -1,6 +1,6 @@
 """The kinds of object stores: their clients, the meaning of their failures, and remedies.
 
-obstore finds credentials in the environment of the process, in the ways that are usual for each store.
+obstore finds credentials in the environment of the process, in the usual way of each store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
 _TRIES = 1000
-"""More than fit into the time; obstore's default of ten takes two or three seconds if nothing listens."""
+"""More tries than fit into the time; obstore's ten are over within seconds if nothing listens."""
 
 _BACKOFF: BackoffConfig = {
     "init_backoff": timedelta(seconds=0.1),
@@ -73,7 +73,7 @@ _DENIED = "(code: AccessDenied)"
 """S3 answers 200 to the deletion of several objects, with a result for each."""
 
 _TOKEN = re.compile(r"token request|//169\.254\.169\.254/")
-"""The request by which a client gets the right to make others; the address is that of a machine's role."""
+"""A failed request for an access token; the address is the metadata service of cloud machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ObjectStore:
     :ivar client: the class of clients for its buckets
     :ivar prefix: the prefix of its settings in the environment, in lower case
     :ivar credentials: the remedy for missing credentials
-    :ivar keeps_directories: whether it may list a directory in which no object is left
+    :ivar keeps_directories: whether it may list a directory that has no objects left
     """
 
     name: str
@@ -97,7 +97,7 @@ class ObjectStore:
         """Return a client of the bucket that a URL names.
 
         :param give_up: seconds for which failed requests are tried again
-        :param timeout: seconds for one request, unless the environment sets them; None for obstore's own 30
+        :param timeout: seconds for one request, unless the environment sets a timeout; None for obstore's 30
         :raises StorageFailure: if its settings in the environment are incomplete or not valid
         """
         try:
@@ -110,12 +110,12 @@ class ObjectStore:
                     "backoff": _BACKOFF,
                 },
             )
-        except (BaseError, UnicodeError):  # obstore cannot be given variables that are not UTF-8
+        except (BaseError, UnicodeError):  # obstore fails for environment variables that are not UTF-8
             text = f"the settings of {self.name} in the environment are incomplete or not valid"
             raise StorageFailure(errno.EINVAL, text, self.credentials) from None
 
     def _client_options(self, timeout: float) -> ClientConfig:
-        """Return the timeout and the client's options in the environment, which obstore would leave out."""
+        """Return the timeout, and the client options in the environment, which obstore would ignore here."""
         found: dict[str, object] = {"timeout": timedelta(seconds=timeout)}
         for name, value in os.environ.items():
             key = name.lower().removeprefix(self.prefix)
@@ -125,7 +125,7 @@ class ObjectStore:
 
     @contextmanager
     def as_os_error(self) -> Generator[None]:
-        """Turn the errors of obstore into `OSError`, without their texts, which repeat what the server says.
+        """Turn the errors of obstore into `OSError`, without their texts, which repeat the server's.
 
         :raises FileNotFoundError: if there is no such object
         :raises StorageFailure: for all other failures
@@ -193,11 +193,11 @@ def is_answer_lost(error: Exception) -> bool:
 
 
 def is_undecided(error: Exception) -> bool:
-    """Return whether a put met another request for its object, and has to be sent again.
+    """Return whether a put conflicted with another request for its object, and has to be sent again.
 
-    obstore takes each 409 for a name that is taken. But S3 answers 412 then, and 409 with
-    ConditionalRequestConflict when the put met a deletion or another put. Of Azure's 409s, only
-    BlobAlreadyExists says that a name is taken.
+    obstore reports each 409 as a name that is taken. But S3 answers 412 for a taken name, and 409 with
+    ConditionalRequestConflict for a conflict with a deletion or another put. Of Azure's 409s, only
+    BlobAlreadyExists means that the name is taken.
     """
     text = str(error)
     code = _CODE.search(text)

@@ -1,16 +1,16 @@
 """The storage in an object store. A conditional put gives an object its name in one step.
 
-An object store has no directories. Here a directory exists while it has an object of the name `MARKER`: the
-driver makes these before Spark logs a batch. Without them, a partition that lost its chunks and its record
-would look like one that was not begun. A late attempt can take a number again once its object is deleted. But
-markers are deleted before anything else of the directory, and the attempt looks for the marker after its put.
-So it finds that it is late, and does not finish its messages.
+An object store has no directories. Here a directory exists while it contains an object named `MARKER`. The
+driver makes the markers before Spark logs a batch. Without them, a partition that lost its chunks and its
+record would look like one that has not begun. A late attempt can reuse a number once its object is deleted.
+But a marker is deleted before the other objects of its directory, and the attempt looks for the marker after
+its put. So the attempt finds that it is late, and does not finish its messages.
 
-obstore sends only requests again that it considers harmless. This module does so for conditional puts and
-deletions too: a server that closes a connection just when it is used again would otherwise end a query. The
-same is done with a put that met another request, which the store has not decided about.
+obstore retries only requests that it considers harmless. This module also retries conditional puts and
+deletions: otherwise a server that closes a connection just when it is reused would end a query. It also
+retries a put that conflicted with another request, and so was neither accepted nor refused.
 
-obstore, and not pyarrow: pyarrow's file systems replace existing files, and have no condition.
+It uses obstore, not pyarrow, whose file systems replace existing files and have no conditional put.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 _AT_ONCE = 16
-"""Requests for many markers under way at once."""
+"""The most requests that run at once."""
 
 LARGE = 16 * 1024 * 1024
-"""Bytes of an object that have `TIMEOUT` seconds; larger ones have more."""
+"""The size in bytes up to which an object's request has `TIMEOUT` seconds; larger objects have more."""
 
 TIMEOUT = 30.0
-"""Seconds for a request, as they are obstore's own."""
+"""Seconds for a request; obstore's default."""
 
 SLOWEST = 1_000_000.0
-"""Bytes per second at which a large object is sent at least."""
+"""The lowest speed to expect for a large object, in bytes per second."""
 
 R = TypeVar("R")
 
@@ -101,7 +101,7 @@ class ObjectStorage(RemoteStorage):
             return obstore.get(self._client, target.key).bytes().to_bytes()
 
     def entries(self, directory: RemotePlace) -> list[Entry]:
-        """Return the names under a prefix; also those in a directory that has lost its marker."""
+        """Return the names under a prefix, even if the directory has lost its marker."""
         objects, directories = self._listed(directory)
         names = [_name(each["path"]) for each in objects]
         files = [Entry(name, is_directory=False) for name in names if name != MARKER]
@@ -137,7 +137,7 @@ class ObjectStorage(RemoteStorage):
         return directory / MARKER
 
     def make(self, *directories: RemotePlace, parents: bool = False) -> None:
-        """Put the markers of directories, and of the one around a single directory."""
+        """Put the markers of directories, and with ``parents`` those of their parents."""
         around = {each.parent for each in directories if each.parent.parts} if parents else set[RemotePlace]()
         _each(lambda place: self.create(self.marker_of(place), b""), [*around, *directories])
 
@@ -147,7 +147,7 @@ class ObjectStorage(RemoteStorage):
         try:
             self._remove(files)
         except FileNotFoundError:
-            # S3 does not mind objects that are gone. The others do, and may have stopped at the first.
+            # S3 ignores objects that are gone. Other stores fail, and may have stopped at the first.
             _each(self._remove_one, files)
 
     def _remove_one(self, file: RemotePlace) -> None:
@@ -167,7 +167,7 @@ class ObjectStorage(RemoteStorage):
     def _forget(self, directories: Iterable[RemotePlace]) -> None:
         """Delete empty directories, which a hierarchical namespace keeps, the inner ones first.
 
-        A directory that remains is not seen by `entries`, but costs it a request.
+        `entries` does not show a directory that remains, but needs a request for it.
         """
         if not self._store.keeps_directories:
             return
@@ -178,12 +178,12 @@ class ObjectStorage(RemoteStorage):
             _each(self._forget_one, places)
 
     def _forget_one(self, directory: RemotePlace) -> None:
-        # There is none where the namespace is flat, and one with objects cannot be deleted.
+        # A flat namespace has no directories, and a directory with objects cannot be deleted.
         with suppress(OSError):
             self._remove([directory])
 
     def take_out(self, directory: RemotePlace) -> RemotePlace:
-        """Delete the markers of a directory and of those in it."""
+        """Delete the markers of a directory and of the directories in it."""
         if not self._without_markers(directory):
             raise FileNotFoundError(errno.ENOENT, "No such directory", str(directory))
         return directory
@@ -200,7 +200,7 @@ class ObjectStorage(RemoteStorage):
         return []
 
     def delete(self, directory: RemotePlace) -> None:
-        """Delete all objects under a prefix; those directly in it last, so that it is found until then."""
+        """Delete all objects under a prefix, those directly in it last: the directory is found until then."""
         self._without_markers(directory)
         found = list(self._below(directory))
         for is_last in (False, True):
@@ -250,7 +250,7 @@ def _until_answered(send: Callable[[], R]) -> R:
 
 
 def _put(client: Client, target: RemotePlace, content: bytes, mode: Literal["create", "overwrite"]) -> None:
-    """Put an object; send the request again if its answer was lost, or it met another one."""
+    """Put an object; retry if the answer was lost, or the put conflicted with another request."""
     tried(
         lambda: obstore.put(client, target.key, content, mode=mode),
         lambda error: is_answer_lost(error) or is_undecided(error),

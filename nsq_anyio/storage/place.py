@@ -1,4 +1,4 @@
-"""Places: the file or directory that a path or URL names, and the storage that has it."""
+"""Places: the file or directory that a path or URL names, and the storage that holds it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def split(given: str) -> RemotePlace:
 def spool_location(given: str) -> str:
     """Return where spools are: the absolute path of a directory, or a URL.
 
-    :raises InvalidOption: for what is neither
+    :raises InvalidOption: for anything else
     """
     path = local_path(given)
     if path is None and is_url(given):
@@ -112,7 +112,7 @@ def place_of(location: str | os.PathLike[str]) -> Place:
 
 
 def storage_of(place: Place) -> Storage[Any]:
-    """Return the storage that has a place.
+    """Return the storage that holds a place.
 
     :raises ImportError: if it needs a package that is not installed
     """
@@ -130,7 +130,7 @@ def remote_storage_of(place: RemotePlace) -> RemoteStorage:
 @functools.cache
 def _remote(root: str) -> RemoteStorage:
     """Return the storage of a bucket or file system, which keeps its connections while the process lives."""
-    # What one kind of storage needs is not loaded, and need not be installed, for another.
+    # The packages of one kind of storage are not loaded, and need not be installed, for another.
     if root.startswith(HDFS):
         from .webhdfs import WebHdfs  # noqa: PLC0415
 

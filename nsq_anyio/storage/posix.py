@@ -19,7 +19,7 @@ class PosixStorage(Storage[Path]):
     """A file system with hard links."""
 
     def put(self, target: Path, *content: bytes | memoryview, record: Path | None = None) -> bool:
-        """Put a file whole: its content is on disk before it gets its name, the name only after `sync`."""
+        """Put a file: its content is durable before it gets its name, the name is durable after `sync`."""
         temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
         try:
             with temporary.open("xb", buffering=0) as file:
@@ -90,7 +90,7 @@ class PosixStorage(Storage[Path]):
         directory.rmdir()
 
     def take_out(self, directory: Path) -> Path:
-        """Rename a directory, so that nobody sees a part of it."""
+        """Rename a directory, so that no reader sees a part of it."""
         return directory.rename(directory.with_name(f"{DELETED}{directory.name}-{uuid.uuid4().hex}"))
 
     def taken_out(self, parent: Path) -> list[Path]:
@@ -116,7 +116,7 @@ class PosixStorage(Storage[Path]):
 
 
 def _write(file: io.FileIO, content: bytes | memoryview) -> None:
-    """Write all of it: when the disk gets full, a write may be partial, and the next one raises."""
+    """Write all of ``content``: when the disk fills up, a write may be partial, and the next one raises."""
     left = memoryview(content)
     while left:
         left = left[file.write(left) :]

@@ -1,7 +1,7 @@
-"""The base of storages that are reached over a network, where answers get lost.
+"""The base of storages that are reached over a network, where answers may get lost.
 
-A lost answer makes a put look as if another attempt had the name. So it is sent again, for a minute, and the
-bytes are compared.
+A failed request is sent again, for up to a minute. If only the answer to a put was lost, the repeated put
+finds its name taken, as if by another attempt. So the bytes are compared.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RemotePlace:
         return "/".join(self.parts)
 
     def with_name(self, name: str) -> RemotePlace:
-        """Return its neighbour of this name."""
+        """Return the place of this name in the same directory."""
         return self.parent / name
 
 
@@ -78,9 +78,9 @@ class RemoteStorage(Storage[RemotePlace]):
 
     @abstractmethod
     def create(self, target: RemotePlace, content: bytes) -> bool:
-        """Put a file whole, unless its name is taken; return False if it is.
+        """Put a whole file, unless its name is taken; return False if it is.
 
-        When an answer is lost, and the request is sent again, the file that takes the name may be this one.
+        If an answer was lost and the request was sent again, the file that has the name may be this one.
         """
 
     def put(
@@ -109,7 +109,7 @@ class RemoteStorage(Storage[RemotePlace]):
         self.create(target, b"")
 
     def renew(self, target: RemotePlace, content: bytes) -> None:
-        """Write the file again: its time is the server's."""
+        """Write the file again: the server sets its time."""
         self.replace(target, content)
 
     def time(self, directory: RemotePlace) -> float:
@@ -124,13 +124,13 @@ class RemoteStorage(Storage[RemotePlace]):
             self.remove(probe)
 
     def verify_exclusive_put(self, directory: RemotePlace) -> None:
-        """Put a file twice, once in the life of this process; the second put must fail."""
+        """Put a file twice, once per process and directory; the second put must fail."""
         if directory in self._verified:
             return
         probe = directory / f".probe-{uuid.uuid4().hex}"
         self._is_new(probe, b"first")
         if self._is_new(probe, b"second") or self.get(probe) != b"first":
-            with suppress(OSError):  # nobody looks for the probe
+            with suppress(OSError):  # a leftover probe is harmless
                 self.remove(probe)
             raise StorageFailure(
                 errno.EOPNOTSUPP,
@@ -153,7 +153,7 @@ class RemoteStorage(Storage[RemotePlace]):
 class Patience:
     """The pauses between the tries of one request.
 
-    :param seconds: for how long there is another try
+    :param seconds: how long to try again
     """
 
     def __init__(self, seconds: float) -> None:
@@ -172,7 +172,7 @@ def tried(action: Callable[[], R], is_worth_it: Callable[[Exception], bool], sec
     """Call a function until it succeeds, and return its result.
 
     :param is_worth_it: whether to try again after an error
-    :param seconds: for how long there is another try
+    :param seconds: how long to try again
     """
     patience = Patience(seconds)
     while True:

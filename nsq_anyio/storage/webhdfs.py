@@ -1,11 +1,11 @@
 """The storage in HDFS, over HTTP: a rename that replaces nothing gives a file its name in one step.
 
-HDFS has directories, which it renames in one step, and a file cannot be created in one that is gone. So all
-is as on a file system with hard links, except that a record is an empty file.
+HDFS has directories, which it renames in one step, and a file cannot be created in one that is gone. So
+everything works as on a file system with hard links, except that a record is an empty file.
 
-WebHDFS, and not pyarrow: that needs libhdfs from a Hadoop distribution and a JVM in each Python worker, and
-its `open_output_stream` replaces existing files; workers cannot use Spark's own JVM. The price is that
-Kerberos is not supported.
+It uses WebHDFS, not pyarrow. pyarrow needs libhdfs from a Hadoop distribution and a JVM in each Python
+worker, because workers cannot use Spark's own JVM; and its `open_output_stream` replaces existing files. The
+price is that Kerberos is not supported.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ T = TypeVar("T")
 
 
 class WebHdfs(RemoteStorage):
-    """A file system of Hadoop."""
+    """An HDFS file system."""
 
     def __init__(self, root: str) -> None:
         super().__init__()
         self.client: WebHdfsClient = WebHdfsClient(root)
-        """Its requests."""
+        """The sender of its requests."""
 
     def make_around(self, target: RemotePlace) -> None:
-        """Make the directory, with those around it."""
+        """Make the parent directory, and the directories above it."""
         self.make(target.parent)
 
     def create(self, target: RemotePlace, content: bytes) -> bool:
@@ -43,7 +43,7 @@ class WebHdfs(RemoteStorage):
         return _tried(lambda: self._create(target, content))
 
     def _create(self, target: RemotePlace, content: bytes) -> bool:
-        # Another name for each try: a datanode that was given up may still begin the file of an earlier one.
+        # A new name for each try: a datanode that was given up may still begin the file of an earlier try.
         temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
         try:
             self.client.write(_path(temporary), content, overwrite=False)
@@ -73,7 +73,7 @@ class WebHdfs(RemoteStorage):
         self.replace(target, b"")
 
     def replace(self, target: RemotePlace, content: bytes) -> None:
-        """Write a file, without the step of a rename."""
+        """Write a file under its final name, without a rename."""
         _tried(lambda: self.client.write(_path(target), content, overwrite=True))
 
     def get(self, target: RemotePlace) -> bytes:
@@ -129,7 +129,7 @@ class WebHdfs(RemoteStorage):
         self._ask("DELETE", directory, "DELETE", recursive="false")
 
     def take_out(self, directory: RemotePlace) -> RemotePlace:
-        """Rename a directory, so that nobody sees a part of it."""
+        """Rename a directory, so that no reader sees a part of it."""
         target = directory.with_name(f"{DELETED}{directory.name}-{uuid.uuid4().hex}")
         if not self._rename(directory, target) and not self.is_directory(target):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(directory))

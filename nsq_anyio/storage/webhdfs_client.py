@@ -1,7 +1,7 @@
-"""Requests to WebHDFS: metadata from the active namenode, content from a datanode that it names.
+"""Requests to WebHDFS: metadata come from the active namenode, content from a datanode that it names.
 
-``webhdfs://`` and ``swebhdfs://`` name the HTTP server. ``hdfs://`` names what Hadoop's configuration knows:
-a name service with several namenodes, or a host whose HTTP server listens on its usual port.
+``webhdfs://`` and ``swebhdfs://`` name the HTTP server. ``hdfs://`` names a name service of Hadoop's
+configuration, which has one or more namenodes, or else a host whose HTTP server listens on its usual port.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HTTPS_PORT = 9871
 
 
 class _Again(Exception):
-    """No answer from this namenode now; another one, or this one later, may answer."""
+    """No usable answer now; another server, or this one later, may answer."""
 
 
 class DatanodeFailed(StorageFailure):
@@ -49,7 +49,7 @@ class DatanodeFailed(StorageFailure):
 class WebHdfsClient:
     """The requests of one process to one file system.
 
-    The user is the one of ``HADOOP_USER_NAME``, or else of the process, as everywhere in Hadoop.
+    The user is that of ``HADOOP_USER_NAME``, or else of the process, as everywhere in Hadoop.
 
     :param root: ``scheme://server``
     :raises InvalidOption: if Hadoop's configuration does not know the server
@@ -58,7 +58,7 @@ class WebHdfsClient:
     def __init__(self, root: str) -> None:
         self._addresses = http_addresses(root)
         self._user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
-        # With a given transport, httpx takes no proxy from the environment, like the client of nsqd.
+        # With an explicit transport, httpx takes no proxy from the environment; neither does nsqd's client.
         self._http = httpx.Client(timeout=_TIMEOUT, transport=httpx.HTTPTransport())
         weakref.finalize(self, self._http.close)  # at the end of the process at the latest
 
@@ -88,15 +88,15 @@ class WebHdfsClient:
     def read(self, path: str) -> bytes:
         """Return the content of a file.
 
-        :raises DatanodeFailed: if another try may get it
+        :raises DatanodeFailed: if another try may succeed
         :raises OSError: as `Storage` says
         """
         return self._at_datanode("GET", path, "OPEN").content
 
     def write(self, path: str, content: bytes, *, overwrite: bool) -> None:
-        """Write a file in a directory that exists; it is whole when this returns.
+        """Write a file in a directory that exists; the file is complete when this returns.
 
-        :raises DatanodeFailed: if another try may succeed; a part of the file may come to be even later
+        :raises DatanodeFailed: if another try may succeed; a part of the file may still appear later
         :raises OSError: as `Storage` says
         """
         flags = {"overwrite": str(overwrite).lower(), "createparent": "false"}
@@ -164,7 +164,7 @@ def http_addresses(root: str) -> list[str]:
     kind, port = ("https", _HTTPS_PORT) if is_https else ("http", _HTTP_PORT)
     if server not in _listed(settings.get("dfs.nameservices", "")):
         host = urlsplit(root).hostname or server
-        # The port in such a URL is that of the RPC server.
+        # The port of an ``hdfs://`` URL is the RPC server's.
         return [f"{kind}://{f'[{host}]' if ':' in host else host}:{port}"]
     option = f"dfs.namenode.{kind}-address.{server}"
     namenodes = _listed(settings.get(f"dfs.ha.namenodes.{server}", ""))

@@ -6,7 +6,7 @@ Messages for unit tests of handlers need no nsqd, and record how they are answer
         message = nsq.testing.message(b"not JSON")
         assert await nsq.testing.handle(handler, message) == nsq.testing.Discarded("not JSON")
 
-The fixtures of the pytest plugin are servers for whole programs::
+The fixtures of the pytest plugin run servers for tests of whole programs::
 
     def test_an_order_is_published(nsqd: nsq.testing.Nsqd) -> None:
         place_order(nsqd.tcp_address)

@@ -1,10 +1,10 @@
 """Assertions about the messages in the topics and channels of one or several nsqds.
 
-They use nsqd's HTTP and TCP, so they work on embedded and on real servers. `Channels` is for async tests,
-where waiting must not block the program under test; `PlainChannels` runs the same functions in the servers'
-thread. Each refuses to be called in the other's place: a coroutine that nobody awaits would let a test pass.
-Messages can only be seen by taking them, so the assertions have a channel of their own, and remember the
-messages.
+The assertions use nsqd's HTTP and TCP, so they work with embedded and with real servers. `Channels` is for
+async tests, where waiting must not block the program under test; `PlainChannels` runs the same functions in
+the servers' thread. Each class refuses calls where the other belongs: a coroutine that is never awaited would
+let a test pass. A message can be seen only by taking it, so the assertions use their own channel, and
+remember the messages.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Channels:
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
     ) -> None:
-        """Publish a message; of several nsqds, to each in turn.
+        """Publish a message; with several nsqds, to each in turn.
 
         :param payload: 1 byte or more; a str is encoded as UTF-8
         :param headers: text by name; the message is then published in an envelope. Default: none
@@ -77,10 +77,10 @@ class Channels:
 
     @awaited
     async def tap(self, topic: str) -> None:
-        """Create the channel ``nsq-testing`` of a topic. It gets a copy of all that is published from now on.
+        """Create the channel ``nsq-testing`` of a topic. It gets a copy of each later message.
 
-        `messages` and `assert_published` read it. If it is missing, they create it, and then it gets what
-        waits in the topic. Where the topic has another channel, nothing waits there, so `tap` is needed.
+        `messages` and `assert_published` read this channel. If it is missing, they create it, and it gets the
+        messages that wait in the topic. In a topic with another channel no messages wait, so `tap` is needed.
 
         :raises InvalidName: for a name that nsqd would refuse
         """
@@ -95,16 +95,16 @@ class Channels:
     async def messages(
         self, topic: str, channel: str = KIT_CHANNEL, *, count: int | None = None, timeout: float = 5.0
     ) -> list[Message]:
-        """Take the messages that wait in a channel, and return them after those that were taken before.
+        """Take the messages that wait in a channel, and return them after the messages taken earlier.
 
-        They are finished. Deferred messages and those in flight elsewhere do not wait.
+        The messages are finished. Deferred messages and messages in flight elsewhere do not count as waiting.
 
-        :param channel: the channel; one that is missing is created, and gets what waits in the topic
-        :param count: wait until at least so many were taken, 0 or more; default: take what waits now
+        :param channel: the channel; a missing one is created, and gets the messages that wait in the topic
+        :param count: wait until at least this many were taken, 0 or more; default: take those that wait now
         :param timeout: seconds, 0 or more; default 5
-        :raises AssertionError: if fewer than ``count`` came in time, or messages still wait then
-        :raises InvalidOption: for the channel ``nsq-testing``, if the topic has only others, which got what
-            was published; see `tap`
+        :raises AssertionError: if fewer than ``count`` came in time, or messages still wait after ``timeout``
+        :raises InvalidOption: for the channel ``nsq-testing``, if the topic has only other channels, which
+            got the messages; see `tap`
         """
         __tracebackhide__ = True
         check_integer("count", count, 0, special=(None,))
@@ -165,12 +165,12 @@ class Channels:
     async def wait_for_depth(
         self, topic: str, channel: str | None, depth: int, *, timeout: float = 5.0
     ) -> None:
-        """Wait until a channel exists and so many messages wait in it, on all nsqds together.
+        """Wait until a channel exists and ``depth`` messages wait in it, on all nsqds together.
 
         :param channel: None for the depth of the topic itself, where messages wait for a first channel
         :param depth: NSQ's depth, which counts neither messages in flight nor deferred ones; 0 or more
         :param timeout: seconds, 0 or more; default 5
-        :raises AssertionError: if the depth is another until then
+        :raises AssertionError: if the depth is not reached in time
         """
         __tracebackhide__ = True
         check_integer("depth", depth, 0)
@@ -180,10 +180,10 @@ class Channels:
     async def wait_until_empty(self, topic: str, channel: str, *, timeout: float = 5.0) -> None:
         """Wait until a channel exists and all messages of the topic have been finished in it.
 
-        None waits in the topic, or waits, is in flight or is deferred in the channel.
+        Then no message waits in the topic, and none waits, is in flight or is deferred in the channel.
 
         :param timeout: seconds, 0 or more; default 5
-        :raises AssertionError: if there still is one then
+        :raises AssertionError: if the channel is missing or not empty after ``timeout``
         """
         __tracebackhide__ = True
         await self._wait(topic, channel, "no messages", lambda found: found.is_empty, timeout)
@@ -211,12 +211,12 @@ class Channels:
         return self._seen.setdefault((topic, channel), [])
 
     async def _take_waiting(self, topic: str, channel: str, seen: list[Message], timeout: float) -> int:
-        """Take what waits, and return how many messages still wait."""
+        """Take the waiting messages, and return how many still wait."""
         waiting = 1
         with anyio.move_on_after(timeout):
             while waiting := await self._waiting(topic, channel):
                 goal = len(seen) + waiting
-                # Another consumer may take some.
+                # Another consumer may take some of them.
                 await self._take(topic, channel, partial(_has, seen, goal), 0.5)
         return waiting
 
@@ -233,7 +233,7 @@ class Channels:
         if is_enough():
             return True
         seen = self._seen[topic, channel]
-        options = ConsumerOptions(max_attempts=0)  # gives up on none
+        options = ConsumerOptions(max_attempts=0)  # never gives up
         with anyio.move_on_after(timeout):
             async with consume(
                 topic, channel, nsqd=self._tcp_addresses, max_in_flight=_MAX_IN_FLIGHT, options=options
@@ -259,7 +259,7 @@ class Channels:
         if channel is not None:
             check_channel(channel)
         check_seconds("timeout", timeout, 0)
-        # At least once, however short the time is.
+        # Ask at least once, however short the time is.
         found = Counts(await topics_of(self._http_urls, topic), channel)
         with anyio.move_on_after(timeout):
             for pause in _pauses():
@@ -272,7 +272,7 @@ class Channels:
 
 
 def _pauses() -> Iterator[float]:
-    """The seconds between polls. Virtual ones may be long, because each poll takes real time."""
+    """The seconds between polls. Virtual pauses may be long, because each poll takes real time."""
     pause, longest = _POLL_INTERVAL, 30.0 if is_virtual_time() else 0.1
     while True:
         yield pause

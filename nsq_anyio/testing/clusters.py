@@ -28,7 +28,7 @@ _POLL_INTERVAL = 0.005
 class Cluster(Channels):
     """Running nsqds, each registered with all nsqlookupds.
 
-    The fixture ``nsq_cluster`` and `cluster` make it.
+    It is made by the fixture ``nsq_cluster`` and by `cluster`.
 
     :ivar nsqds: the nsqds
     :ivar nsqlookupds: the nsqlookupds
@@ -102,7 +102,7 @@ async def run_cluster(
     """Run the servers of `cluster`.
 
     :param others: nsqlookupds of other clusters with which the nsqds register too
-    :param portal: the event loop's, if that runs in a thread of its own
+    :param portal: the portal of the event loop, if that runs in its own thread
     """
     async with AsyncExitStack() as stack:
         lookups = [

@@ -37,7 +37,7 @@ CHUNK = 64 * 1024
 """The bytes that are received at once, and by default sent on at once."""
 
 _RECEIVE_BUFFER = 64 * 1024
-"""The kernel's receive buffer in bytes; it would grow to many megabytes while the proxy is stalled."""
+"""The kernel's receive buffer in bytes; the default one would grow to many megabytes while stalled."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Direction:
     :ivar piece: the most bytes that are sent on at once, 1 or more; default 65536
     :ivar delay: seconds before each piece is sent on, 0 or more; default 0
     :ivar cut_after: the bytes of a connection that pass before both sides are closed, 0 or more; None, the
-        default, for all
+        default, for no limit
     :raises InvalidOption: if a value is out of range, also when it is set later
     """
 
@@ -161,7 +161,7 @@ class FaultProxy:
             try:
                 server = await anyio.connect_tcp(upstream.host, upstream.port)
             except OSError:
-                return  # the server is gone: so is the connection
+                return  # the server is gone, so the connection ends
             link = _Link(self, client, server)
             self._links.add(link)
             async with server:
@@ -216,7 +216,7 @@ class _Link:
             with suppress(
                 anyio.BrokenResourceError, anyio.ClosedResourceError
             ):  # a target that is gone needs no end
-                await half_close(target)  # the other direction goes on
+                await half_close(target)  # the other direction continues
         except anyio.BrokenResourceError:
             self.end(_End.RESET)
 
@@ -237,7 +237,7 @@ def _close_with_reset(stream: SocketStream) -> None:
 
 @asynccontextmanager
 async def fault_proxy(upstream: str) -> AsyncGenerator[FaultProxy]:
-    """Stand in front of a server, on a free port of 127.0.0.1, for the length of the block.
+    """Run a proxy in front of a server, on a free port of 127.0.0.1, for the length of the block.
 
     :param upstream: the server's TCP address, ``host:port``; it need not be reachable yet
     :raises InvalidAddress: if ``upstream`` is not ``host:port``

@@ -1,4 +1,4 @@
-"""A run of a handler on a single message."""
+"""A runner of a handler on a single message."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _CANCELLED_DRAIN_TIMEOUT = 1.0
 
 
 async def handle(handler: Handler, message: RecordedMessage) -> Answer | None:
-    """Run a handler on a message, as `Consumer.run` does, and return what became of the message.
+    """Run a handler on a message, as `Consumer.run` does, and return the message's answer.
 
     A plain function is called in a thread. An exception of the handler is logged, and returned as
     `Requeued.error`.
 
-    :param handler: an async or plain function of one message; call that of a `BatchHandler` with a `Batch`
+    :param handler: an async or plain function of one message; call the function of a `BatchHandler` with a
+        `Batch`
     :param message: a message made by `nsq_anyio.testing.message`; its timeout starts now
     :returns: how the message was answered; None if it was not
     :raises InvalidOption: if `Consumer.run` would refuse the handler
@@ -46,7 +47,7 @@ async def handle(handler: Handler, message: RecordedMessage) -> Answer | None:
 
 
 class _SingleMessage:
-    """An inbox with one message, which has stopped when that is taken."""
+    """An inbox with one message; it stops when the message is taken."""
 
     def __init__(self, message: Message) -> None:
         self._message: Message | None = message

@@ -1,9 +1,9 @@
-"""Servers and proxies in a thread with an event loop of its own, for tests of any kind.
+"""Servers and proxies in threads with their own event loops, for tests of any kind.
 
-An async fixture would belong to one plugin: AnyIO's, pytest-trio and pytest-asyncio each run their own kind,
-in event loops of their own, and a plain test has none. In a thread, servers stay up while a test blocks its
-event loop, leaves it, or runs several. Each cluster has a thread of its own, which starts within a
-millisecond, so there is nothing to share or to restore between tests.
+An async fixture would work with one plugin only: AnyIO's plugin, pytest-trio and pytest-asyncio each run
+async fixtures in their own event loops, and a plain test has no event loop. In a thread, servers stay up
+while a test blocks its event loop, leaves it, or runs several. Each cluster has its own thread, which starts
+within a millisecond, so there is nothing to share or to restore between tests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def cluster_in_thread(
 
     The parameters and errors are those of `cluster`, and:
 
-    :param register_with: nsqlookupds that run already, with which the nsqds register too
+    :param register_with: running nsqlookupds with which the nsqds register, too
     """
     check_integer("nsqds", nsqds, 0, MAX_SERVERS)
     check_integer("nsqlookupds", nsqlookupds, 0, MAX_SERVERS)
@@ -64,7 +64,7 @@ def fault_proxy_in_thread(upstream: str) -> Generator[PlainFaultProxy]:
 
 
 class PlainFaultProxy:
-    """A `FaultProxy` in a thread of its own. All methods are plain functions that return at once."""
+    """A `FaultProxy` in its own thread. All methods are plain functions that return at once."""
 
     def __init__(self, proxy: FaultProxy, portal: BlockingPortal) -> None:
         self._proxy = proxy

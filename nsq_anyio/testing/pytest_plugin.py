@@ -1,7 +1,7 @@
 """The pytest plugin. pytest imports it in each project, so it imports nothing else until a fixture is used.
 
-All fixtures are plain functions, and servers run in threads. So they serve plain tests, and those of AnyIO's
-plugin, pytest-trio and pytest-asyncio.
+All fixtures are plain functions, and servers run in threads. So they work in plain tests, and in tests of
+AnyIO's plugin, pytest-trio and pytest-asyncio.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-TYPE_CHECKING: bool = False  # as in the package: fixtures have their types for readers alone
+TYPE_CHECKING: bool = False  # as in the package: the types of fixtures are only for readers
 
 if TYPE_CHECKING:
     from ..embedded import NsqdOptions, NsqlookupdOptions
@@ -87,7 +87,7 @@ def nsq_servers(pytestconfig: pytest.Config) -> Callable[..., AbstractContextMan
 def nsq_cluster(
     request: pytest.FixtureRequest, nsq_servers: Callable[..., AbstractContextManager[Cluster]]
 ) -> Generator[Cluster]:
-    """A `Cluster` for one test: two nsqds and one nsqlookupd, or what the marker ``nsq_cluster`` sets."""
+    """A `Cluster` for one test: two nsqds and one nsqlookupd, or as the marker ``nsq_cluster`` says."""
     with nsq_servers(
         **_of_marker(request, "nsq_cluster"),
         nsqd_options=_nsqd_options(request),
@@ -100,7 +100,7 @@ def nsq_cluster(
 def _nsq_lookup(
     request: pytest.FixtureRequest, nsq_servers: Callable[..., AbstractContextManager[Cluster]]
 ) -> Generator[Nsqlookupd]:
-    """The value of the fixture ``nsqlookupd``; a project may have a fixture of its own by that name."""
+    """The value of the fixture ``nsqlookupd``; a project may override that name with its own fixture."""
     with nsq_servers(nsqds=0, nsqlookupds=1, nsqlookupd_options=_nsqlookupd_options(request)) as cluster:
         yield cluster.nsqlookupds[0]
 
@@ -115,7 +115,7 @@ def nsqlookupd(_nsq_lookup: Nsqlookupd) -> Nsqlookupd:
 def nsqd(
     request: pytest.FixtureRequest, nsq_servers: Callable[..., AbstractContextManager[Cluster]]
 ) -> Generator[Nsqd]:
-    """An `Nsqd` for one test; it registers with the fixture ``nsqlookupd``, if the test has that too."""
+    """An `Nsqd` for one test; it registers with the fixture ``nsqlookupd``, if the test uses that, too."""
     register_with: list[Nsqlookupd] = []
     if "_nsq_lookup" in request.fixturenames:
         register_with.append(request.getfixturevalue("_nsq_lookup"))

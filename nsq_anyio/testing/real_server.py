@@ -1,6 +1,6 @@
-"""The real nsqd and nsqlookupd, each in a process of its own for the length of an ``async with`` block.
+"""The real nsqd and nsqlookupd, each in its own process for the length of an ``async with`` block.
 
-They listen on 127.0.0.1, on ports that the system picks; their log says which.
+They listen on 127.0.0.1, on ports that the system picks; their log names the ports.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ STOP_LIMIT = 10.0
 """The seconds after SIGTERM until a server is killed."""
 
 LOG_TAIL = 64 * 1024
-"""The bytes of its log that a server returns."""
+"""The most bytes of its log that a server returns."""
 
 _LISTENING = re.compile(r"\b(TCP|HTTP|HTTPS): listening on (\S+)\n")
 
 
 class RealServerError(NSQError):
-    """A real server is missing, did not start, or ended by itself. The text has the tail of its log."""
+    """A real server is missing, did not start, or ended by itself. The text contains the tail of its log."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,12 +54,12 @@ class RealServer:
 
     @property
     def tcp_port(self) -> int:
-        """The port of `tcp_address`, to start a successor on the same one."""
+        """The port of `tcp_address`, to start another server on it later."""
         return int(self.tcp_address.rpartition(":")[2])
 
     @property
     def http_port(self) -> int:
-        """The port of `http_url`, to start a successor on the same one."""
+        """The port of `http_url`, to start another server on it later."""
         return int(self.http_url.rpartition(":")[2])
 
     @property
@@ -83,7 +83,7 @@ class RealServer:
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill it (SIGKILL), as a crash of its machine would, and wait until it is gone."""
+        """Kill it (SIGKILL), as in a crash, and wait until it is gone."""
         self._send_signal(signal.SIGKILL)
         await self.process.wait()
 
@@ -153,14 +153,14 @@ async def real_nsqd(
     """Run nsqd for the length of the block.
 
     :param directory: where the program ``nsqd`` is
-    :param tcp_port: 0 lets the system pick; another starts a successor where a killed nsqd was
+    :param tcp_port: 0 lets the system pick a port; another starts nsqd where an earlier one was
     :param http_port: the same for HTTP
-    :param unix_path: listen on a unix socket there instead of a port
+    :param unix_path: the unix socket to listen on instead of a port
     :param http_unix_path: the same for HTTP
     :param lookupd_tcp_addresses: the nsqlookupds to register with, ``host:port``
     :param broadcast_address: the host that nsqlookupds tell clients to connect to
-    :param data_path: an existing directory that outlives the block, to hand messages to a successor
-    :param flags: more of nsqd's flags, such as ``--mem-queue-size=0``; they win over the ones set here
+    :param data_path: an existing directory that outlives the block, to hand messages to a later nsqd
+    :param flags: more of nsqd's flags, such as ``--mem-queue-size=0``; they override the flags set here
     :raises RealServerError: if it is missing, did not start, or ended by itself during the block
     """
     arguments = [
@@ -186,9 +186,9 @@ async def real_nsqlookupd(
     """Run nsqlookupd for the length of the block.
 
     :param directory: where the program ``nsqlookupd`` is
-    :param tcp_port: 0 lets the system pick
+    :param tcp_port: 0 lets the system pick a port
     :param http_port: the same for HTTP
-    :param flags: more of nsqlookupd's flags; they win over the ones set here
+    :param flags: more of nsqlookupd's flags; they override the flags set here
     :raises RealServerError: if it is missing, did not start, or ended by itself during the block
     """
     arguments = [
@@ -212,7 +212,7 @@ async def real_server(
 
     :param path: the program
     :param arguments: its flags
-    :param listeners: those of ``TCP``, ``HTTP`` and ``HTTPS`` that it listens for, as its log names them
+    :param listeners: which of ``TCP``, ``HTTP`` and ``HTTPS`` it listens for, as its log names them
     :param directory: where its log is written
     :raises RealServerError: if it did not start, or ended by itself during the block
     """

@@ -1,4 +1,4 @@
-"""Messages of no connection, for unit tests of handlers, and the answers that they record."""
+"""Messages without a connection, for unit tests of handlers, and the answers that they record."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ class RecordedMessage(Message):
             yield self
 
     def deliver(self) -> None:
-        """Restart its timeout from now, as `handle` does."""
+        """Restart its timeout from now; `handle` calls this."""
         self._recorder.is_in_event_loop = is_in_event_loop()
         self._arrival: Arrival = self._recorder.arrival()
 
     def _note_error(self, error: BaseException) -> None:
-        """Note what the handler raised."""
+        """Record the exception that the handler raised."""
         self._recorder.error = error
 
 

@@ -1,4 +1,4 @@
-"""One nsqd or nsqlookupd for tests: embedded, or real with the flags of the same options."""
+"""One nsqd or nsqlookupd for tests: embedded, or real with the same options as flags."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def run_nsqlookupd(options: NsqlookupdOptions | None, real: Path | None) -
 def real_flags(options: NsqdOptions | NsqlookupdOptions | None) -> list[str]:
     """Return the flags for the options that differ from their defaults.
 
-    :raises InvalidOption: if an option is one of the embedded nsqd alone
+    :raises InvalidOption: for an option that only the embedded nsqd has
     """
     return [] if options is None else list(_flags(options))
 

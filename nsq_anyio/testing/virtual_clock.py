@@ -1,16 +1,16 @@
 """Event loops whose clock stands still while there is work, and jumps to the next timer when there is none.
 
-Minutes of backoff pass at once, and a busy machine cannot change when something happens. For
-AnyIO's plugin, a module of such tests has ::
+Minutes of backoff pass at once, and a busy machine cannot change when something happens. With
+AnyIO's plugin, a module of such tests contains ::
 
     @pytest.fixture(params=["asyncio", "trio"])
     def anyio_backend(request: pytest.FixtureRequest) -> nsq.testing.Backend:
         return nsq.testing.virtual_time(request.param)
 
-Everything that takes part must be in the test's own event loop, because the clock does not know that another
+Everything that takes part must run in the test's own event loop, because the clock does not know that another
 thread or process is at work. So such tests use `cluster`, not the fixtures, which run servers in threads; and
-async handlers, since plain ones are called in threads. The clock waits for name resolution alone, and for
-``run_in_executor`` of asyncio.
+they use async handlers, since plain ones are called in threads. The clock waits only for name resolution, and
+for ``run_in_executor`` of asyncio.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _GRACE = 0.001
-"""Real seconds without a ready socket before the clock jumps; what this process sent has arrived by then."""
+"""Real seconds without a ready socket before the clock jumps; bytes of this process have arrived by then."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -50,7 +50,7 @@ class _JumpingSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
-        if timeout is None or self.threads:  # which work in real time, and wake this up
+        if timeout is None or self.threads:  # threads work in real time, and wake this up
             return super().select(None)
         ready = super().select(_GRACE)
         if not ready:
@@ -70,7 +70,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
     def jump(self, seconds: float) -> None:
-        """Move the clock on without running anything."""
+        """Advance the clock without running anything."""
         self._jumping.now += seconds
 
     def run_in_executor(  # for getaddrinfo and the like
@@ -94,7 +94,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 def virtual_time(backend: Literal["asyncio", "trio"]) -> Backend:
     """Return a backend of AnyIO with a virtual clock that starts at 0, for `anyio.run` or ``anyio_backend``.
 
-    The options for Trio are also those of ``trio.run``.
+    The options for Trio are arguments of ``trio.run``, too.
 
     :param backend: ``asyncio`` or ``trio``; uvloop has no such clock
     :raises InvalidOption: for another name

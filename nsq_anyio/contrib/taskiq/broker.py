@@ -39,9 +39,9 @@ class NsqBroker(AsyncBroker):
     touches it until then. The messages of a killed worker are delivered to another worker after the
     ``msg_timeout`` of its connection.
 
-    The label ``delay`` defers a task by as many seconds; None does not. On a task with taskiq's
-    ``SmartRetryMiddleware`` it is that middleware's interval, and defers the retries only, unless the call
-    gives another one. The labels are also the headers of the message.
+    The label ``delay`` defers a task by that many seconds; None does not defer it. With taskiq's
+    ``SmartRetryMiddleware``, the ``delay`` of a task is that middleware's interval, and defers only the
+    retries, unless the call gives another value. The labels are also the headers of the message.
 
     :param nsqd: one or several addresses to publish to, and, without ``nsqlookupd``, to consume from
     :param nsqlookupd: one or several URLs of nsqlookupds that list the nsqds to consume from, and, without
@@ -54,8 +54,8 @@ class NsqBroker(AsyncBroker):
         ``--max-msg-timeout``; default True. Without it, a task that takes longer than ``msg_timeout`` is
         delivered again while it runs
     :param dead_letter: the topic for messages that were delivered more than ``max_deliveries`` times, that
-        taskiq cannot read or has no task for, and whose task `NsqRetryMiddleware` has retried for the last
-        time; default ``"{topic}.dead"``. None finishes them
+        taskiq cannot read or has no task for, or whose task `NsqRetryMiddleware` has retried for the last
+        time; default ``"{topic}.dead"``. None finishes these messages
     :param on_event: called with each event, see `nsq_anyio.events`
     :param consumer: further options of the consumers
     :param producer: further options of the producer
@@ -106,7 +106,7 @@ class NsqBroker(AsyncBroker):
 
     @property
     def max_attempts(self) -> int:
-        """From which attempt on a message whose task fails is given up; 0 for never."""
+        """The attempt from which on a message whose task fails is given up; 0 for never."""
         return self._consumer_options.max_attempts
 
     @property
@@ -115,13 +115,13 @@ class NsqBroker(AsyncBroker):
         return self._formatter
 
     @formatter.setter
-    def formatter(  # pyright: ignore[reportIncompatibleVariableOverride] - it wraps what is set
+    def formatter(  # pyright: ignore[reportIncompatibleVariableOverride] - it wraps the new formatter
         self, formatter: TaskiqFormatter
     ) -> None:
         self._formatter = DeliveryFormatter(self, formatter)
 
     async def startup(self) -> None:
-        """Connect the producer, then start what belongs to the broker; called by taskiq.
+        """Connect the producer, then start the broker's other parts; called by taskiq.
 
         :raises TLSFailed: see `nsq_anyio.produce`
         """
@@ -144,7 +144,7 @@ class NsqBroker(AsyncBroker):
             raise
 
     async def shutdown(self) -> None:
-        """Shut down what belongs to the broker, then hand back unanswered messages and disconnect."""
+        """Shut down the broker's other parts, then hand back unanswered messages and disconnect."""
         try:
             await super().shutdown()
         finally:
@@ -248,7 +248,7 @@ def headers_of(message: BrokerMessage) -> dict[str, str]:
 
 
 def delay_of(labels: Mapping[str, object]) -> float | None:
-    """Return the seconds of the label ``delay``; None without one, and if it is None.
+    """Return the seconds of the label ``delay``; None if the label is missing or None.
 
     :raises InvalidOption: if it is not a number of 0 or more
     """

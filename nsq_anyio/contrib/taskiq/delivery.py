@@ -80,7 +80,7 @@ class Delivery:
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._answering: asyncio.Task[None] | None = None  # kept, because asyncio does not
-        # Most tasks are over before that: a timer is cheaper than a task for each message.
+        # Most tasks end before the first touch: a timer is cheaper than a task for each message.
         self._touching: asyncio.TimerHandle | asyncio.Task[None] | None = (
             self._loop.call_later(self._seconds_to_touch(), self._start_touching) if keep_alive else None
         )
@@ -122,7 +122,7 @@ class Delivery:
             task.add_done_callback(self._handled)
 
     async def acknowledge(self) -> None:
-        """Answer as the verdict says, FIN if there is none. A task may have answered before."""
+        """Answer as the verdict says, with FIN if there is none. A task may have answered before."""
         if self.verdict is None:
             if not self.message.responded:
                 self.message.finish()
@@ -137,14 +137,14 @@ class Delivery:
         self.end()
 
     def end(self) -> None:
-        """Touch the message no more."""
+        """Stop touching the message."""
         if self._touching is not None:
             self._touching.cancel()
             self._touching = None
         self._on_end(self)
 
     def _handled(self, task: asyncio.Task[object]) -> None:
-        # Without an error the message is answered, or the task of a user does it later, by `Context.ack`.
+        # Without an error the message is answered, or the user's task answers it later, by `Context.ack`.
         if task.cancelled():
             self.hand_back()
         elif (error := task.exception()) is not None:
@@ -152,7 +152,7 @@ class Delivery:
             self.message._answer_for(error)
             self.end()
         elif self.verdict is not None and self.is_held:
-            # Older releases of taskiq do not acknowledge what they cannot read.
+            # Older releases of taskiq do not acknowledge messages that they cannot read.
             self._answering = self._loop.create_task(self.acknowledge(), name="nsq_anyio.contrib.taskiq")
 
     def _seconds_to_touch(self) -> float:

@@ -64,7 +64,7 @@ class Listener:
 
     @property
     def waiting(self) -> int:
-        """The number of messages that wait for taskiq, including those that have timed out meanwhile."""
+        """The number of messages that wait for taskiq, including messages that have timed out meanwhile."""
         return len(self._waiting)
 
     def stop(self) -> None:
@@ -92,7 +92,7 @@ class Listener:
             self._add(message, consumer.max_in_flight)
 
     def _add(self, message: Message, limit: int) -> None:
-        if len(self._waiting) > limit:  # then some have timed out, since no more than that are in flight
+        if len(self._waiting) > limit:  # then some have timed out, since at most ``limit`` are in flight
             expired = [delivery for delivery in self._waiting if not delivery.is_held]
             self._waiting = deque(delivery for delivery in self._waiting if delivery.is_held)
             for delivery in expired:

@@ -1,4 +1,4 @@
-"""Retries of failed tasks by NSQ's own attempts."""
+"""Retries of failed tasks by NSQ's own redelivery."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _logger = logging.getLogger("nsq_anyio.contrib.taskiq")
 class NsqRetryMiddleware(TaskiqMiddleware):
     """Requeues the message of a failed task, so that nsqd delivers it again.
 
-    It reads the labels of taskiq's own retry middleware: ``retry_on_error``, ``max_retries``, the most
-    deliveries of the message, and ``types_of_exceptions``, given to the decorator. taskiq's middleware
-    publishes a new message for each retry. This one publishes none, so a retry cannot be lost or doubled, and
-    its count includes deliveries that a worker did not survive.
+    It reads the labels of taskiq's own retry middleware: ``retry_on_error``; ``max_retries``, here the most
+    deliveries of the message; and ``types_of_exceptions``, which is given to the decorator. taskiq's
+    middleware publishes a new message for each retry. This one publishes none, so a retry cannot be lost or
+    doubled, and its count includes deliveries that a worker did not survive.
 
     A message whose task has failed for the last time is discarded, and so becomes a dead letter.
 

@@ -1,8 +1,8 @@
 """One queue on disk, as a topic or a channel sees it in the event loop.
 
-A message on disk is *unread*; *fetched*, when it also waits in memory; *pinned* from then until it is
-released, so that the files keep it; or *held*: it is deferred, in memory and on disk, and skipped when it is
-read.
+A message on disk is first *unread*. It is *fetched* when it also waits in memory, and *pinned* from then
+until it is released: the files keep it that long. A *held* message is deferred, in memory and on disk; a read
+skips it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class Purpose(Enum):
     """Why a message is written."""
 
     PUBLISHED = auto()
-    """Its publisher waits, and is told of a failure."""
+    """Its publisher waits for the result."""
     KEPT = auto()
-    """Nobody else has a copy."""
+    """No other copy exists."""
     COPIED = auto()
-    """The files of its topic keep it until it is written."""
+    """The topic's files keep the message until this copy is written."""
     HELD = auto()
-    """Its publisher waits, and it is deferred in memory."""
+    """It is deferred in memory; its publisher waits for the result."""
 
 
 class Owner(Protocol[ItemT]):
     """The topic or channel that owns a queue."""
 
     def restored(self, record: Record) -> ItemT:
-        """Return a message that was read."""
+        """Return the message of a record that was read."""
         ...
 
     @property
@@ -73,7 +73,7 @@ class Jobs(Protocol):
     """The collector of jobs for the thread."""
 
     def job_of(self, backend: Backend[ItemT]) -> Job:
-        """Return the next job of a backend, which the thread will do."""
+        """Return a backend's next job, which the thread will run."""
         ...
 
     def persist_soon(self, backend: Backend[ItemT]) -> None:
@@ -84,10 +84,10 @@ class Jobs(Protocol):
 class Backend(Generic[ItemT]):
     """The queue on disk of one topic or channel.
 
-    :ivar unread: how many messages were on disk and not read after the last job
-    :ivar held: the messages that are skipped when they are read, by their places
-    :ivar unwritten_copies: the messages that could not be written; the files of their topic have them
-    :ivar lost: how many messages were in memory alone, and could not be written at the end
+    :ivar unread: the number of messages on disk that were unread after the last job
+    :ivar held: the held messages by place
+    :ivar unwritten_copies: the copies that could not be written; the topic's files keep these messages
+    :ivar lost: the number of messages that were only in memory and could not be written when nsqd ended
     """
 
     def __init__(self, jobs: Jobs, queue: DiskQueue, owner: Owner[ItemT]) -> None:
@@ -106,7 +106,7 @@ class Backend(Generic[ItemT]):
         self._running: list[tuple[ItemT, Purpose]] = []
         self._being_held: set[ItemT] = set()
         self._unwritten = 0  # messages that are not deferred
-        self._being_kept = 0  # those among them that were not published just now
+        self._being_kept = 0  # the KEPT and COPIED ones among them
         self._is_reading = False
         self._was_cleared = False
         self._is_deleted = False
@@ -115,12 +115,12 @@ class Backend(Generic[ItemT]):
 
     @property
     def depth(self) -> int:
-        """The number of messages that wait. What is being published counts when it is written."""
+        """The number of waiting messages. A message that is being published counts once it is written."""
         return max(0, self.unread - len(self.held)) + len(self._fetched) + self._being_kept
 
     @property
     def is_empty(self) -> bool:
-        """Whether no message waits, and none is being written that is not deferred."""
+        """Whether no message waits or is being written; deferred messages do not count."""
         return not (self.depth or self._unwritten)
 
     @property
@@ -131,7 +131,7 @@ class Backend(Generic[ItemT]):
     # Messages to the disk.
 
     def append(self, item: ItemT, purpose: Purpose) -> None:
-        """Write a message at the end; if it was pinned, that ends when it is written."""
+        """Write a message at the end of the queue. If it is pinned, the write releases it."""
         if self._is_deleted:
             return
         self._jobs.job_of(self).appends.append(item)
@@ -152,7 +152,7 @@ class Backend(Generic[ItemT]):
         item.pin = NOT_PINNED
 
     def let_go(self, item: ItemT) -> bool:
-        """Note that a held message is no longer deferred; return whether it will be read at its place."""
+        """Note that a held message is no longer deferred; return whether it will be read from disk."""
         if item in self._being_held:
             self._being_held.remove(item)
             self._unwritten += 1
@@ -193,7 +193,7 @@ class Backend(Generic[ItemT]):
         return items
 
     def fetch(self) -> None:
-        """Begin to read messages, if there are any and they have room in memory."""
+        """Start to read messages, if there are any and memory has room for them."""
         if not self._is_reading and self.unread > len(self.held) and self._has_room:
             self._is_reading = True
             self._jobs.job_of(self).read = True
@@ -212,7 +212,7 @@ class Backend(Generic[ItemT]):
     def prepare(self, job: Job) -> None:
         """Complete a job before the thread begins it."""
         if not job.closes:
-            # An owner that waits gets the messages of this job from memory, without reading them.
+            # A waiting owner gets the messages of this job from memory; they are not read back.
             job.take = self._owner.is_waiting and self._has_room
             job.floor = self._floor()
             job.held = len(self.held)
@@ -224,7 +224,7 @@ class Backend(Generic[ItemT]):
         return None if number is None else Floor(number, self._pinned[number])
 
     def finished(self, job: Job) -> None:
-        """Take over the results of the thread."""
+        """Apply the results of a job that the thread has run."""
         running, self._running = self._running, []
         if job.closes:
             left = running[len(job.places) :]
@@ -296,7 +296,7 @@ class Backend(Generic[ItemT]):
         self._places_held[item] = place
 
     def _note_skipped(self, job: Job) -> None:
-        """Note that messages in the skipped part of a damaged file are now in memory alone."""
+        """Note that messages in the skipped part of a damaged file are now only in memory."""
         for place in [place for place in self.held if place < job.read_place]:
             del self._places_held[self.held.pop(place)]
 
@@ -305,10 +305,10 @@ class Backend(Generic[ItemT]):
     def begin_to_close(self, after: Sequence[Job] = ()) -> Job:
         """Decide which messages stay where they are on disk; the owner has to append all others.
 
-        A successor reads the messages that were fetched and not taken, and all behind them. If one of these
-        was finished meanwhile, everything is written again instead.
+        The next nsqd reads the messages that were fetched but not taken, and all after them. If one of these
+        was finished meanwhile, all messages in memory are written again instead.
 
-        :param after: the jobs of the channels that have copies of the messages that were taken
+        :param after: the jobs of the channels, which write copies of the messages that were taken
         :return: the last job
         """
         job = self._jobs.job_of(self)

@@ -1,4 +1,4 @@
-"""The due times of deferred messages, from the end of an nsqd to its next start.
+"""The file that preserves the due times of deferred messages across a restart.
 
 nsqd stores deferred messages without their delay, so that they are delivered at once after a restart. This
 file, which real nsqds ignore, adds the due time of each message, and its place on disk. A line is a JSON
@@ -52,7 +52,7 @@ def write_delays(directory: Path, delays: Iterable[Delay]) -> None:
 
 
 def read_delays(directory: Path) -> list[Delay]:
-    """Return the delays; lines that are damaged are left out.
+    """Return the delays; damaged lines are left out.
 
     :raises OSError: if the file exists and cannot be read
     """

@@ -1,4 +1,4 @@
-"""The data path of an nsqd: its lock, and its work with files, which a thread does batch by batch.
+"""The data path of an nsqd: its lock, and the batches of file operations that a thread runs.
 
 While the thread works, topics and channels collect the next batch. So the messages of many publishers are
 written and synced together, and the event loop never waits for the disk.
@@ -72,7 +72,7 @@ class _Batch:
     def error(self, backends: Iterable[Backend[Any]]) -> OSError | None:
         """Return the error of one of ``backends``, or of writing the list of topics; None if there is none.
 
-        Messages of a topic that is not in the list would not be found by a successor.
+        The next nsqd would not find the messages of a topic that is missing from the list.
         """
         if self.work.error is not None:
             return self.work.error
@@ -83,7 +83,7 @@ class _Batch:
 class Receipt:
     """The receipt of one publish whose messages are being written.
 
-    :param backends: where they are written
+    :param backends: where the messages are written
     """
 
     __slots__ = ("_backends", "_batch")
@@ -93,8 +93,8 @@ class Receipt:
         self._backends = backends
 
     async def wait(self) -> OSError | None:
-        """Wait until they are written, and synced if ``sync_every`` asks for it; return an error if not."""
-        # Finished work must not cost a turn of the event loop, or each message of a batch would.
+        """Wait until they are written, and synced if ``sync_every`` requires it; return the error, if any."""
+        # Finished work must not cost a turn of the event loop: each message of a batch would pay for it.
         if self._batch.is_wanted and not self._batch.done.is_set():
             await self._batch.done.wait()
         return self._batch.error(self._backends)
@@ -104,7 +104,7 @@ class Disk:
     """The files of one nsqd.
 
     :param sync_timeout: the seconds after which messages that were written are synced
-    :ivar error: why the last write failed; None if it did not
+    :ivar error: why the last write failed; None if it succeeded
     """
 
     def __init__(self, directory: Path, limits: QueueLimits, sync_timeout: float) -> None:
@@ -113,14 +113,14 @@ class Disk:
         self._limits = limits
         self._sync_timeout = sync_timeout
         self._list_topics: Callable[[], bytes] | None = None
-        self._topics = b""  # as they were written
+        self._topics = b""  # the content that was last written
         self._topics_have_changed = False
         self._topics_error: OSError | None = None
         self._flush: Callable[[Work], None] | None = None
         self._batch = _Batch(directory)
         self._running: _Batch | None = None
         self._wake = anyio.Event()
-        self._limiter = anyio.CapacityLimiter(1)  # the application may use all threads of the default one
+        self._limiter = anyio.CapacityLimiter(1)  # the application may exhaust the default limiter
         self._unsynced: dict[Backend[Any], None] = {}
         self._next_sync = math.inf
         self._opened: dict[str, DiskQueue] = {}
@@ -129,14 +129,14 @@ class Disk:
         """Set the owner of the files.
 
         :param list_topics: returns the content of ``nsqd.dat``
-        :param flush: called at the end, to close all backends, with the work of which their jobs are a part
+        :param flush: closes all backends when nsqd ends; called with the work that contains their jobs
         """
         self._list_topics = list_topics
         self._topics = list_topics()
         self._flush = flush
 
     def open(self, names: Iterable[str]) -> None:
-        """Open the queues that are there from the start; called in a thread.
+        """Open the queues that exist at the start; called in a thread.
 
         :raises OSError: if their files cannot be read
         """
@@ -147,9 +147,9 @@ class Disk:
             self._opened[name] = queue
 
     def read_at(self, name: str, place: Place) -> Record | None:
-        """Return a message of a queue that was opened, without reading it; None if there is none.
+        """Return a message of an opened queue without counting it as read; None if there is none.
 
-        :raises OSError: if there are too few resources
+        :raises OSError: if file descriptors or memory run out
         """
         queue = self._opened.get(name)
         return None if queue is None else queue.read_at(place)
@@ -166,7 +166,7 @@ class Disk:
     # Collecting work.
 
     def job_of(self, backend: Backend[ItemT]) -> Job:
-        """Return the job of a backend that is done next."""
+        """Return a backend's next job."""
         batch = self._batch
         job = batch.jobs.get(backend)
         if job is None:
@@ -209,7 +209,7 @@ class Disk:
     # Doing work.
 
     async def run(self) -> None:
-        """Do all work, until cancelled."""
+        """Run the batches until cancelled."""
         while True:
             if not self._batch.is_wanted:
                 with anyio.CancelScope(deadline=self._next_sync):
@@ -254,7 +254,7 @@ class Disk:
             if self._topics_error is None:
                 _logger.error("the list of topics cannot be written: %s", work.error)
             self._topics_have_changed = True
-            self._sync_soon()  # it is written again then
+            self._sync_soon()  # the next sync writes it again
         elif work.topics is not None:
             self._topics = work.topics
         self._topics_error = work.error
@@ -271,9 +271,9 @@ class Disk:
     # The end.
 
     async def close(self) -> None:
-        """Store everything that is in memory, and close the files. Nothing else may use the disk then.
+        """Store everything that is in memory, and close the files. Nothing else may use the disk from now on.
 
-        It cannot be cancelled. If asyncio cancels a task in spite of a shield, the rest is done at once,
+        This cannot be cancelled. If asyncio cancels a task in spite of a shield, the rest is done at once,
         in the event loop.
 
         :raises DataPathUnusable: if not everything could be stored
@@ -306,5 +306,5 @@ class Disk:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(batch.work.run, limiter=anyio.CapacityLimiter(1))
         finally:
-            batch.work.run()  # it waits for the thread, or has nothing left to do
+            batch.work.run()  # waits if the thread has begun it; returns at once if it is done
             self._end(batch)

@@ -1,9 +1,9 @@
-"""A queue in files, in the format of nsqd's diskqueue. It blocks, and one thread uses it at a time.
+"""A queue in files, in the format of nsqd's diskqueue. Its calls block, and one thread uses it at a time.
 
 Messages that were read stay on disk as long as the caller needs them: the *floor* is the first message that
 is still needed. The metadata name the floor as the place to read, and files before it are removed. So a
-message that is in flight when the process is killed is there again after the next start, which is more than
-nsqd promises.
+message that is in flight when the process is killed is delivered again after the next start, which is more
+than nsqd promises.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FAR = 100
 
 
 class QueueReader:
-    """A place in the files of a queue.
+    """A reader at one place in the files of a queue.
 
     :param max_size: the largest size of a record
     :ivar place: the place of the next message
@@ -59,8 +59,8 @@ class QueueReader:
     def read(self, end: Place, max_count: int, max_bytes: int) -> tuple[list[Record], int]:
         """Return messages of one file, and their size; none at the end of a file, or if it is damaged.
 
-        :param end: where writing goes on
-        :raises OSError: if there are too few resources
+        :param end: where writing continues
+        :raises OSError: if file descriptors or memory run out
         """
         self.is_damaged = False
         file, position = self.place
@@ -95,7 +95,7 @@ class QueueReader:
         return records, size
 
     def read_at(self, place: Place, end: Place) -> Record | None:
-        """Return the message at ``place``, without moving the own place; None if there is none."""
+        """Return the message at ``place``, without moving the reader; None if there is none."""
         if not self.place <= place < end:
             return None
         before, self.place = self.place, place
@@ -113,7 +113,7 @@ class QueueReader:
         return self._descriptor
 
     def go_to(self, file: int) -> None:
-        """Go on at the start of a file."""
+        """Continue at the start of a file."""
         self.close()
         self.place = (file, 0)
 
@@ -140,9 +140,9 @@ class Written(NamedTuple):
 
 
 class QueueWriter:
-    """The end of a queue.
+    """A writer at the end of a queue.
 
-    :param max_bytes: a file that would grow beyond it is followed by a new one
+    :param max_bytes: a record that would make a file larger than this begins a new file
     :param max_size: the largest size of a record
     :param before_file: called before a new file is made
     :ivar place: where the next message is written
@@ -216,7 +216,7 @@ class QueueWriter:
         return self._descriptor
 
     def _undo(self) -> None:
-        """After an error, remove the part of a record; if that fails too, the next write replaces it."""
+        """Remove partly written records after an error; if that fails too, the next write replaces them."""
         if self._descriptor is None:
             return
         try:
@@ -259,9 +259,9 @@ class QueueWriter:
 class QueueLimits:
     """The limits of a queue.
 
-    :ivar max_bytes_per_file: a file that would grow beyond it is followed by a new one
+    :ivar max_bytes_per_file: a record that would make a file larger than this begins a new file
     :ivar max_size: the largest size of a record, without the four bytes of the size itself
-    :ivar sync_every: after so many messages, written or read, a sync is due
+    :ivar sync_every: the number of messages, written or read, after which a sync is due
     """
 
     max_bytes_per_file: int = 100 * 1024 * 1024
@@ -289,9 +289,9 @@ class Appended(NamedTuple):
 
 
 class DiskQueue:
-    """The queue ``name`` in ``directory``; its files are opened with the first use.
+    """The queue ``name`` in ``directory``; its files are opened on first use.
 
-    :ivar read_count: how many messages have been read since it was opened; the number of the next one
+    :ivar read_count: the number of messages read since the queue was opened; also the number of the next one
     """
 
     def __init__(self, directory: Path, name: str, limits: QueueLimits) -> None:
@@ -334,7 +334,7 @@ class DiskQueue:
         return max(0, self._total - self.read_count)
 
     def check_depth(self, held: int = 0) -> None:
-        """Count the messages, if the files have more than the metadata say.
+        """Count the messages if the files hold more than the metadata say.
 
         :param held: how many unread messages will be skipped when they are read
         :raises OSError: if the directory cannot be read
@@ -361,7 +361,7 @@ class DiskQueue:
         return self._used >= self._limits.sync_every
 
     def begin(self, floor: Floor | None) -> None:
-        """Set the first message that is needed; None if no message that was read is needed.
+        """Set the floor; None if no message that was read is still needed.
 
         :raises OSError: if the files have to be opened, and cannot be read
         """
@@ -397,7 +397,7 @@ class DiskQueue:
 
         A damaged file is renamed to ``.bad`` once the messages before the damage are no longer needed.
 
-        :raises OSError: if there are too few resources; nothing is lost then
+        :raises OSError: if file descriptors or memory run out; nothing is lost then
         """
         self.open()
         records: list[Record] = []
@@ -420,9 +420,9 @@ class DiskQueue:
         return records
 
     def read_at(self, place: Place) -> Record | None:
-        """Return a message that was not read yet, without reading it; None if there is none.
+        """Return an unread message without counting it as read; None if there is none.
 
-        :raises OSError: if there are too few resources
+        :raises OSError: if file descriptors or memory run out
         """
         self.open()
         return self._reader.read_at(place, self._writer.place)
@@ -515,8 +515,7 @@ class DiskQueue:
     def close(self, floor: Floor | None = None) -> None:
         """Sync everything, and close the files.
 
-        :param floor: the first message that the next one to open the files shall read; None for the first
-            that was not read
+        :param floor: the first message to read after the next opening; None for the first unread one
         :raises OSError: if the files cannot be written
         """
         try:

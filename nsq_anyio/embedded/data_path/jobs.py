@@ -1,4 +1,4 @@
-"""The jobs of a thread with the files of several queues."""
+"""The file operations of several queues, which a thread runs together."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from .queue_files import Place, Record, Storable, replace_file
 
 READ_COUNT = 2000
 READ_BYTES = 1024 * 1024
-"""The most messages and bytes of one read; a larger message is read alone."""
+"""The most messages and bytes of one read; a larger message is read by itself."""
 
 
 class Job:
-    """The work with one queue: first ``clear``, then ``appends``, then ``read``, then ``persist``.
+    """The operations on one queue: first ``clear``, then ``appends``, then ``read``, then ``persist``.
 
     :ivar appends: the messages to write
-    :ivar take: whether they are to count as read
+    :ivar take: whether these messages are to count as read
     :ivar floor: see `DiskQueue.begin`
-    :ivar closes: the queue is not used afterwards; with ``clear``, its files are removed
+    :ivar closes: whether this is the queue's last job; with ``clear``, its files are removed
     :ivar held: how many unread messages will be skipped when they are read
-    :ivar safe_floor: takes the place of ``floor`` if the queue cannot be closed with all messages written
+    :ivar safe_floor: replaces ``floor`` if the queue is closed although messages could not be written
     :ivar after: jobs that must succeed before the queue gives up the messages that they write
     :ivar first: the number of the first message that was read or taken
-    :ivar places: where the messages were written, perhaps not all of them
+    :ivar places: where the messages were written; after an error there are fewer places than messages
     :ivar records: the messages that were read
-    :ivar unread: how many messages were not read
+    :ivar unread: the number of messages that are still unread
     :ivar read_place: the place of the next message to read
-    :ivar error: why the messages are not, or not surely, stored; None if they are
+    :ivar error: why the messages may not be stored; None if they are
     :ivar read_error: why nothing could be read
     """
 
@@ -60,7 +60,7 @@ class Job:
         self.read_error: OSError | None = None
 
     def run(self) -> None:
-        """Do it, in a thread."""
+        """Run the job, in a thread."""
         queue = self.queue
         try:
             if self.clear:
@@ -98,10 +98,10 @@ class Job:
 
 
 class Work:
-    """Jobs that a thread does together, and the writing of files for the whole directory.
+    """Jobs that a thread runs together, and writes of files that concern the whole directory.
 
-    :param topics_path: where the list of topics is
-    :ivar topics: the new content of that list; None if it stays
+    :param topics_path: the path of the list of topics
+    :ivar topics: the new content of that list; None if it is unchanged
     :ivar afterwards: called in the thread after all jobs
     :ivar error: why the list could not be written, or ``afterwards`` failed
     """

@@ -1,7 +1,7 @@
 """The format of nsqd's diskqueue: the names of a queue's files, its metadata, and the records of messages.
 
-The messages are in ``<name>.diskqueue.000000.dat`` and so on. ``<name>.diskqueue.meta.dat`` has the number of
-messages, the place of the next one to read, and the place where the next one is written.
+The messages are in ``<name>.diskqueue.000000.dat`` and so on. ``<name>.diskqueue.meta.dat`` holds the number
+of messages, the place of the next one to read, and the place where the next one is written.
 
 A record is the size of the rest (4 bytes), the time of publication in Unix nanoseconds (8 bytes), the
 attempts (2 bytes), the id (16 bytes) and the body; numbers are big-endian.
@@ -24,16 +24,16 @@ Place: TypeAlias = tuple[int, int]
 _SIZE = struct.Struct(">I")
 _HEADER = struct.Struct(">IqH16s")
 SIZE_BYTES = _SIZE.size
-"""The bytes of a record's size, which does not count them."""
+"""The length of a record's size field, which does not count itself."""
 
 HEADER_SIZE = _HEADER.size
-"""The bytes of a record before its body."""
+"""The length of a record before its body."""
 
 MIN_SIZE = HEADER_SIZE - SIZE_BYTES
 """The smallest size that a record may claim: that of a message with an empty body."""
 
 BINARY: int = getattr(os, "O_BINARY", 0)
-"""A flag to open a file of messages with; only Windows has it."""
+"""The flag that opens a file of messages in binary mode; only Windows has it."""
 
 _DATA = re.compile(r"(?P<name>.+)\.diskqueue\.(?P<number>[0-9]{6,})\.dat", re.ASCII | re.DOTALL)
 _METADATA = re.compile(r"(?P<name>.+)\.diskqueue\.meta\.dat", re.ASCII | re.DOTALL)
@@ -69,7 +69,7 @@ def encode_record(message: Storable) -> bytes:
 def decode_records(
     data: bytes, place: Place, *, max_count: int, max_size: int
 ) -> tuple[list[Record], int, bool]:
-    """Return the complete records in ``data``, their size, and whether the bytes behind them are damaged.
+    """Return the complete records in ``data``, their size, and whether the bytes after them are damaged.
 
     :param place: where ``data`` begins
     :param max_count: the most records to return
@@ -148,11 +148,11 @@ class QueueFiles:
 
 
 def replace_file(path: Path, data: bytes, *, sync: bool) -> None:
-    """Write a file beside ``path``, and rename it to ``path``, so that nobody ever sees a part of it.
+    """Write a temporary file, and rename it to ``path``, so that no reader sees a partial file.
 
     :raises OSError: if that fails; then the old file is still there
     """
-    # One name suffices, because the directory is locked. The next write replaces what a crash has left.
+    # One name suffices, because the directory is locked. The next write replaces a leftover of a crash.
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         with open(temporary, "wb", opener=_private) as file:

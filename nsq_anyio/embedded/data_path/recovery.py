@@ -1,9 +1,9 @@
-"""Recovery of a queue: the places at which reading and writing go on when its files are opened.
+"""Recovery of a queue: the places where reading and writing continue when its files are opened.
 
-After an orderly end the metadata name the places. After a crash the metadata are older than the files: as in
-nsqd, writing then begins a new file, and everything in the old files after the known place is read. Damaged
-metadata would make nsqd overwrite or skip messages. Here all messages that still exist are read instead: some
-may be delivered twice, none is lost.
+After an orderly end, the metadata name these places. After a crash, the metadata are older than the files: as
+in nsqd, writing then begins a new file, and everything in the old files after the known place is read.
+Damaged metadata would make nsqd overwrite or skip messages. Here all messages that still exist are read
+instead: some may be delivered twice, none is lost.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def recover(files: QueueFiles, numbers: list[int], max_size: int) -> Opened:
     if read > write or write[0] > numbers[-1] + 1:
         return _everything(files, numbers, max_size, "the metadata do not agree with the files")
     if numbers[0] < read[0]:
-        # An nsqd removes a file that it has read before its metadata name a later one.
+        # An nsqd first removes a file that it has read, and only then names a later one in its metadata.
         return _everything(files, numbers, max_size, "files before the one to read still exist")
     if read[0] not in numbers:
         following = [number for number in numbers if number > read[0]]
@@ -95,7 +95,7 @@ def _checked(files: QueueFiles, metadata: QueueMetadata, numbers: list[int], max
     is_counted = False
     size = _size(last)
     if write[0] < numbers[-1] or size not in (None, write[1]) or (size is None and write[1]):
-        # Probably a crash. The file may end in a part of a record, so nothing is appended to it.
+        # Probably a crash. The file may end in a partial record, so nothing is appended to it.
         _logger.warning(
             "queue %s: the metadata say that %s has %d bytes, it has %d; writing goes on in a new file",
             files.name,
@@ -142,7 +142,7 @@ def _checked(files: QueueFiles, metadata: QueueMetadata, numbers: list[int], max
 
 
 def count_from(files: QueueFiles, place: Place, numbers: Iterable[int], max_size: int) -> int:
-    """Return the number of messages from ``place`` to the end, without those behind damage in a file.
+    """Return the number of messages from ``place`` to the end, except messages after damage in a file.
 
     :param numbers: the numbers of the files that exist
     """
@@ -156,8 +156,8 @@ def count_from(files: QueueFiles, place: Place, numbers: Iterable[int], max_size
 def _may_begin_at(path: Path, position: int) -> bool:
     """Return whether the next record may begin at ``position``, as the metadata say.
 
-    It may if the records from there lead as far as those from the start. Damage before that place, or records
-    that are larger than the limit is now, must not cost the messages behind it.
+    It may if a walk from there gets as far as a walk from the start of the file. Neither damage before that
+    place nor records above the present size limit may cost the messages after it.
     """
     size = _size(path)
     if not position or size is None:

@@ -1,7 +1,7 @@
 """``nsqd.dat``: the topics and channels of an nsqd, and which of them are paused.
 
-If the file is damaged, nsqd would refuse to start; if it is missing, nsqd would forget its topics. Here the
-topics are found by the files of their queues instead.
+If the file is damaged, nsqd would refuse to start; if it is missing, nsqd would forget its topics. This
+server finds the topics by the files of their queues instead.
 """
 
 from __future__ import annotations

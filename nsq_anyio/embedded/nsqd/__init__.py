@@ -13,8 +13,8 @@
     lookup_peer       registers topics and channels with nsqlookupds
     statsd            sends statistics
 
-`auth_http`, `nsqd_http`, `nsqd_config`, `persistence`, `server_tls`, `statsd` and `upgrade` are imported when
-they are needed first: they bring in httpx, h11, TLS, or the codecs.
+`auth_http`, `nsqd_http`, `nsqd_config`, `persistence`, `server_tls`, `statsd` and `upgrade` are imported on
+first use, because they import httpx, h11, TLS, or the codecs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AUTH: the requests to auth servers, their answers, and the authorizations of a client.
 
-The names are those of nsqd's JSON, the rules and errors those of nsqd 1.3.0 (``internal/auth``).
+Names are as in nsqd's JSON; rules and errors are those of nsqd 1.3.0 (``internal/auth``).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class AuthState:
             )
 
     def allows(self, topic: str, channel: str) -> bool:
-        """Return whether one of the authorizations does; see `Authorization.allows`."""
+        """Return whether one of the authorizations allows it; see `Authorization.allows`."""
         return any(authorization.allows(topic, channel) for authorization in self.authorizations)
 
 
@@ -168,7 +168,7 @@ class Access:
     async def authenticate(self, secret: bytes) -> bytes:
         """Execute AUTH and return nsqd's response.
 
-        :raises ServerError: if the client is refused, or may do nothing
+        :raises ServerError: if the client is refused, or has no permission
         """
         self._secret = secret.decode("utf-8", "surrogateescape")
         state = await self._ask()
@@ -193,7 +193,7 @@ class Access:
         """Check that the client may execute a command.
 
         :raises AuthorizationExpired: if `renew` has to be called first
-        :raises ServerError: if the client may not
+        :raises ServerError: if the client has not authenticated, or lacks the permission
         """
         if self.state is None:
             raise ServerError("E_AUTH_FIRST", f"AUTH required before {command}")

@@ -1,4 +1,4 @@
-"""Clients of auth servers, which behave as in nsqd 1.3.0, except that redirects are not followed.
+"""Requests to auth servers, as nsqd 1.3.0 sends them, except that redirects are not followed.
 
 The secret is in the query of the URL, so no log line and no error here contains a query.
 """
@@ -32,8 +32,8 @@ _FORBIDDEN = 403
 class AuthServers:
     """The ``auth_http_addresses`` of one nsqd.
 
-    :raises InvalidOption: if ``tls_root_ca_file`` cannot be used, or google-re2 is not installed: the answers
-        of auth servers cannot be applied without it
+    :raises InvalidOption: if ``tls_root_ca_file`` cannot be used, or google-re2 is not installed, which
+        the answers of auth servers require
     """
 
     def __init__(self, options: NsqdOptions) -> None:
@@ -47,7 +47,7 @@ class AuthServers:
         self._ssl_context = auth_context(options)
 
     async def __call__(self, request: AuthRequest) -> AuthState:
-        """Ask one server after the other until one answers.
+        """Ask the servers in turn until one answers.
 
         :raises NoAuthorization: if none does
         """
@@ -91,7 +91,7 @@ class AuthServers:
         timeouts = {"connect": self._connect_timeout}
         request = httpx.Request("GET", target, headers=headers, extensions={"timeout": timeouts})
         try:
-            # A transport, because httpx's client would log the URL. One for each request, as in nsqd.
+            # httpx's client would log the URL; a transport does not. One for each request, as in nsqd.
             async with make_transport(ssl_context=self._ssl_context, socket=socket) as transport:
                 response = await transport.handle_async_request(request)
                 try:
@@ -103,7 +103,7 @@ class AuthServers:
         except (httpx.RequestError, httpx.StreamError) as error:
             raise NoAuthorization(type(error).__name__) from None
         except OSError as error:
-            # httpx does not map the alert by which a server refuses a client without a certificate.
+            # httpx does not map the TLS alert that refuses a client without a certificate.
             raise NoAuthorization(f"the connection broke: {error}") from None
         if body is None:
             raise NoAuthorization(f"its answer exceeds {_MAX_REPLY_SIZE} bytes")

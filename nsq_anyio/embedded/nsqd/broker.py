@@ -102,13 +102,13 @@ class Broker:
         return format_topics(topics, NSQ_VERSION)
 
     async def pauses_changed(self) -> None:
-        """Wait until it is on disk which topics and channels are paused."""
+        """Store on disk which topics and channels are paused."""
         if self.disk is not None:
             self.disk.topics_changed()
             await self.stored()
 
     async def stored(self, *changed: Topic | Channel) -> OSError | None:
-        """Wait until the latest changes are on disk; return an error of ``changed``, or of the list."""
+        """Wait until the latest changes are on disk; return an error of ``changed`` or the list of topics."""
         if self.disk is None:
             return None
         return await self.disk.receipt(

@@ -1,4 +1,4 @@
-"""A channel: its clients, its copy of a topic's messages, and the part of them that is on disk."""
+"""A channel: its clients, and its copies of the topic's messages in memory and on disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Subscription:
     :param output: where its messages are queued
     :param disconnect: disconnects the client; called when the channel is deleted
     :param msg_timeout: its message timeout in seconds
-    :param sample_rate: the percentage of messages that it gets; the others are discarded. 0 is all
+    :param sample_rate: the percentage of messages that it gets; the others are discarded. 0 means all
     :ivar rdy: how many messages it may have in flight
     :ivar in_flight: how many it has in flight
     :ivar is_queued: whether it is in the channel's queue of ready clients
@@ -100,10 +100,10 @@ class Message(Timer):
 class Channel:
     """The queue of a channel, its messages in flight and deferred, and its clients.
 
-    :param disk: keeps what exceeds ``mem_queue_size``; None keeps all in memory
+    :param disk: keeps the messages beyond ``mem_queue_size``; None keeps all in memory
     :param on_abandoned: called when the last client of an ephemeral channel has left
-    :ivar deferred: the messages that wait for the end of a delay, and when it ends, on the scheduler's clock
-    :ivar ready: the clients that may take a message. They take turns; one that cannot is removed at its turn
+    :ivar deferred: the deferred messages, each with the end of its delay on the scheduler's clock
+    :ivar ready: the clients that may take a message. They take turns; a full one is removed at its turn
     :ivar disk: the part that is on disk; None without a disk, and for ephemeral channels
     """
 
@@ -153,7 +153,7 @@ class Channel:
 
     @property
     def backend_depth(self) -> int:
-        """The number of them on disk; without a disk, the number that nsqd would have there."""
+        """The part of `depth` that is on disk; without a disk, the part that nsqd would have there."""
         if self.disk is not None:
             return self.disk.backend.depth
         return max(0, self.depth - self._options.mem_queue_size)
@@ -169,7 +169,7 @@ class Channel:
         now: float,
         purpose: Purpose = Purpose.PUBLISHED,
     ) -> bool:
-        """Take a message from the topic; ``defer`` in seconds. Return whether it is being written to disk."""
+        """Accept a message; ``defer`` is in seconds. Return whether it is being written to disk."""
         message = Message(self, id, timestamp, body)
         self.message_count += 1
         if not defer:
@@ -247,7 +247,7 @@ class Channel:
             self.ready.append(subscription)
             if self.queue:
                 self._scheduler.wake(self)
-        # A client that was full may still be in `ready`: then nothing was woken yet.
+        # A client that was full may still be in `ready`; then the scheduler has not been woken yet.
         if not self.queue and self.disk is not None and self.disk.backend.depth:
             self._scheduler.wake(self)
 
@@ -386,10 +386,10 @@ class ChannelDisk:
         self.backend: Backend[Message] = disk.backend(queue_name(channel.topic_name, channel.name), self)
 
     def refill(self, now: float) -> None:
-        """Take messages from disk for the clients that wait: when none is in memory, or at least each second.
+        """Take messages from disk for waiting clients: when none is in memory, or at least once a second.
 
-        Where both have messages, nsqd picks one at random. Here memory comes first, but must not starve the
-        disk.
+        When both have messages, nsqd chooses one of the two at random. Here memory comes first, but must not
+        starve the disk.
         """
         queue, backend = self._channel.queue, self.backend
         if not queue:
@@ -415,7 +415,7 @@ class ChannelDisk:
         self._scheduler.wake(self._channel)
 
     def restored(self, record: Record) -> Message:
-        """Return a message that was read."""
+        """Return the message of a record that was read."""
         message = Message(self._channel, record.id, record.timestamp, record.body)
         message.attempts = record.attempts
         return message
@@ -428,7 +428,7 @@ class ChannelDisk:
         self._scheduler.set_timer(message, until)
 
     def not_written(self, item: Message, purpose: Purpose) -> None:
-        """Keep a message in memory that could not be written, unless its publisher is told of the failure."""
+        """Keep a message in memory if it could not be written, unless its publisher gets the error."""
         channel = self._channel
         if purpose in (Purpose.KEPT, Purpose.COPIED):
             channel.queue.append(item)
@@ -440,7 +440,7 @@ class ChannelDisk:
             self._scheduler.cancel_timer(item)
 
     def write_copies(self) -> None:
-        """Write the messages again that could not be written, and that the topic keeps on disk until then."""
+        """Retry the writes of copies that have failed. The topic's files keep these messages until then."""
         queue, copies = self._channel.queue, self.backend.unwritten_copies
         messages = list(queue)
         queue.clear()
@@ -451,7 +451,7 @@ class ChannelDisk:
                 queue.append(message)
 
     def store_all(self) -> Job:
-        """At the end of nsqd, write all messages to disk that are not there, and close the queue."""
+        """When nsqd ends, write the messages that are not yet on disk, and close the queue."""
         channel = self._channel
         job = self.backend.begin_to_close()
         for message in (*channel.queue, *channel.in_flight.values(), *channel.deferred):

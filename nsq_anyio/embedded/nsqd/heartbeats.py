@@ -12,7 +12,7 @@ class Heartbeats:
 
     :param send: sends one heartbeat
     :param disconnect: cuts the connection at once
-    :ivar last_command: when the client last sent a command; the owner sets it at each one
+    :ivar last_command: the time of the client's last command; the owner sets it
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Heartbeats:
         self._scheduler.set_timer(self._send_timer, now + self._interval)
 
     def _check_read_deadline(self, now: float) -> None:
-        # The timer moves only here: to move it for each command would cost too much.
+        # The timer is moved here, because moving it at each command would cost too much.
         deadline = self.last_command + 2 * self._interval
         if now >= deadline:
             self._disconnect()

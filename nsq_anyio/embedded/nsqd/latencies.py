@@ -28,8 +28,8 @@ class Percentiles:
 class Latencies:
     """The latencies of one channel.
 
-    As in nsqd, two halves of the window take turns: a new half replaces the older one whole. So the results
-    cover between a half and the whole of the window. Times are on the clock of `anyio.current_time`.
+    As in nsqd, the window has two halves, and a new half replaces the older one. So the results cover between
+    half of the window and all of it. Times are on the clock of `anyio.current_time`.
 
     :param quantiles: more than 0, at most 1
     :param window_time: the length of the window in seconds
@@ -55,7 +55,7 @@ class Latencies:
         self._halves[self._current].insert(latency)
 
     def halves(self, now: float) -> tuple[list[Entry], list[Entry]]:
-        """Return the latencies of the current half of the window, and of the one before."""
+        """Return the latencies of the current half of the window, and of the previous half."""
         self._move_to(now)
         return self._halves[self._current].entries(), self._halves[self._current ^ 1].entries()
 
@@ -83,7 +83,7 @@ def measured_latencies(options: NsqdOptions) -> Latencies | None:
 
 
 def merged_percentiles(parts: Sequence[Latencies], now: float) -> Percentiles:
-    """Return the latencies of several channels together, one at least, with the same quantiles."""
+    """Return the merged latencies of one or more channels that have the same quantiles."""
     quantiles = parts[0].quantiles
     halves = (TargetedQuantiles(quantiles), TargetedQuantiles(quantiles))
     for part in parts:

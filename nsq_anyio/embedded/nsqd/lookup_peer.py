@@ -1,7 +1,7 @@
-"""nsqd's connections to nsqlookupds: registration, and the channels that they know.
+"""nsqd's connections to nsqlookupds: registration, and queries for known channels.
 
 One task for each nsqlookupd keeps a connection. It sends IDENTIFY, registers all topics and channels, then
-reports each change as it happens and sends PINGs. After a lost connection it connects again, and registers
+reports each change as it happens and sends PINGs. After a lost connection, it reconnects and registers
 everything again.
 """
 
@@ -74,7 +74,7 @@ class LookupPeers:
     :param identity: returns nsqd's description of itself: ``broadcast_address``, ``hostname``, ``http_port``,
         ``tcp_port``, ``version``; called for each connection
     :param nsqlookupds: their TCP addresses, ``host:port``
-    :raises InvalidAddress: if one is not valid
+    :raises InvalidAddress: if an address is not valid
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LookupPeers:
     def set_addresses(self, nsqlookupds: Sequence[str]) -> None:
         """Register with these nsqlookupds only; the connections to others are closed.
 
-        :raises InvalidAddress: if one is not valid; then nothing changes
+        :raises InvalidAddress: if an address is not valid; then nothing changes
         """
         self._wanted = addresses(nsqlookupds) if nsqlookupds else ()
         self._wanted_changed.set()
@@ -126,7 +126,7 @@ class LookupPeers:
 
 
 class _Peer:
-    """One nsqlookupd."""
+    """The connection to one nsqlookupd."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Peer:
         self._scope.cancel()
 
     def notify(self, change: _Change) -> None:
-        """Report a change. Without a connection there is no need: the next one registers everything."""
+        """Report a change. Without a connection, do nothing: the next connection registers everything."""
         if self._changes is not None:
             self._changes.append(change)
             if self._idle is not None:
@@ -275,7 +275,7 @@ def _reason(error: BaseException) -> str:
 
 
 async def start_with_known_channels(topic: Topic, nsqlookupds: Sequence[str]) -> None:
-    """Ask all nsqlookupds (their HTTP addresses, ``host:port``), create the channels, and start ``topic``.
+    """Create the channels that the nsqlookupds (HTTP addresses, ``host:port``) know, and start ``topic``.
 
     Otherwise channels whose consumers have not yet connected to this nsqd would miss the first messages.
     An nsqlookupd that does not answer is left out. Ephemeral channels are not created, as they have no client
@@ -295,7 +295,7 @@ async def start_with_known_channels(topic: Topic, nsqlookupds: Sequence[str]) ->
     async with anyio.create_task_group() as tasks:
         for address in nsqlookupds:
             tasks.start_soon(ask, address)
-    if topic.is_deleted:  # meanwhile
+    if topic.is_deleted:  # while the nsqlookupds were asked
         return
     for name in sorted(channels):
         if is_valid_name(name) and not is_ephemeral(name):

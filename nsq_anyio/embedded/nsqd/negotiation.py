@@ -26,7 +26,7 @@ _MAX_SAMPLE_RATE = 99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """The layers to add: those that the client asks for and the server offers.
+    """The layers that the client asks for and the server offers.
 
     :ivar deflate_level: None without deflate; never set together with snappy
     """
@@ -46,7 +46,7 @@ class Negotiated:
     :ivar heartbeat_interval: 0 if the client wants no heartbeats
     :ivar wants_reply: whether the response to IDENTIFY is JSON instead of ``OK``
     :ivar upgrade: the layers that follow the response to the last IDENTIFY
-    :ivar deflate_level: the level in that response, with or without deflate
+    :ivar deflate_level: the deflate level that this response names, even without deflate
     """
 
     client_id: str
@@ -75,7 +75,7 @@ class Negotiated:
 
 @dataclass(frozen=True, slots=True)
 class _Identify:
-    """The fields that nsqd reads; one that is missing or null has Go's zero value."""
+    """The fields that nsqd reads; a missing or null field has Go's zero value."""
 
     client_id: str = ""
     hostname: str = ""

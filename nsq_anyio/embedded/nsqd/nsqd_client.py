@@ -1,4 +1,4 @@
-"""The client of the embedded nsqd: the execution of its commands."""
+"""One client of the embedded nsqd, and the execution of its commands."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .output import Output, Responses
 _T = TypeVar("_T")
 
 Upgrader: TypeAlias = Callable[[Upgrade, bytes], Awaitable[Layers]]
-"""Adds the negotiated layers to the stream; the bytes are those received after the IDENTIFY."""
+"""Adds the negotiated layers to the stream; the bytes were received after the IDENTIFY."""
 
 _OK = encode_frame(FRAME_RESPONSE, b"OK")
 _CLOSE_WAIT = encode_frame(FRAME_RESPONSE, b"CLOSE_WAIT")
@@ -53,7 +53,7 @@ class NsqdClient:
     """Executes the commands of one client. The owner, `_Connection`, reads and writes the bytes.
 
     The commands of a received chunk are executed together. AUTH, and an IDENTIFY that changes the stream,
-    have to wait. The later commands of this client wait for them; other clients do not.
+    take time: later commands of this client wait for them, other clients do not.
 
     :param access: the client's authorizations; None if clients need no AUTH
     :param disconnect: cuts the connection at once
@@ -154,7 +154,7 @@ class NsqdClient:
 
     @property
     def write_timeout(self) -> float | None:
-        """The seconds in which the client must read one piece of output; None without heartbeats."""
+        """The seconds that the client has to read one piece of output; None without heartbeats."""
         return self.negotiated.heartbeat_interval or None
 
     def _execute(self, commands: list[ClientCommand]) -> bool:

@@ -26,7 +26,7 @@ _LOG_LEVELS = {"debug": 1, "info": 2, "warn": 3, "error": 4, "fatal": 5}
 class NsqdConfig:
     """The options under nsqd's names, with durations in nanoseconds.
 
-    ``log_level`` has no effect: the application decides what is logged.
+    ``log_level`` has no effect: the application configures logging.
 
     :param tcp_address: the requested address, in which port 0 stays 0; likewise ``http_address`` and
         ``https_address``
@@ -128,7 +128,7 @@ class NsqdConfig:
             addresses = _addresses(body)
             usable = [address for address in addresses or () if Address.is_valid(address)]
             if len(usable) < len(addresses or ()):
-                # nsqd would also try to connect to the others, again and again.
+                # nsqd would also try, again and again, to connect to the invalid addresses.
                 _logger.warning("nsqlookupd_tcp_addresses: those that are not host:port are ignored")
             self._set_lookupds(usable)
             self._values[name] = addresses

@@ -36,7 +36,7 @@ from .topic import Topic
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _AT_A_TIME = 2_000
-"""The most messages of a request that are published without giving others a turn."""
+"""The most messages of a request that are published before other tasks get a turn."""
 _NANOSECONDS = 1_000_000_000
 _MILLISECONDS = 1000
 
@@ -129,7 +129,7 @@ class _Api:
             raise Refusal(413, "BODY_TOO_BIG")
         query = arguments(request)
         topic = await self._get_or_make_topic(query)
-        # nsqd accepts a chunked binary body of any length. Here all of it would be in memory.
+        # nsqd accepts a chunked binary body of any length. Here it is limited: all of it is in memory.
         body = await _read(request, options.max_body_size, "BODY_TOO_BIG")
         if _BOOLEANS.get(query.optional("binary", "false"), True):
             try:
@@ -183,7 +183,7 @@ class _Api:
         return await self._removed(*removed)
 
     async def _removed(self, *queues: Topic | Channel) -> Response:
-        """Respond once the messages are removed from disk; otherwise they would be back after a crash."""
+        """Respond once the messages are removed from disk; otherwise they would reappear after a crash."""
         if await self._broker.stored(*queues) is not None:
             raise Refusal(500, "INTERNAL_ERROR")
         return text_response()
@@ -301,7 +301,7 @@ async def _published(topic: Topic, bodies: list[bytes], defer: float = 0.0) -> R
 
 
 async def _read(request: Request, limit: int, code: str) -> bytes:
-    """Return the body; ``code`` is the error for one that is too large."""
+    """Return the body; ``code`` is the error for a body that is too large."""
     try:
         return await request.read(limit)
     except BodyTooLarge:

@@ -22,7 +22,7 @@ REPORTED = ("log_level", "log_prefix", "queue_scan_selection_count", "queue_scan
 
 
 def _are_percentiles(value: object) -> bool:
-    # As with sequences of addresses, a string would be a sequence of letters.
+    # A string is a sequence, too, but of letters, which are not numbers.
     return isinstance(value, Sequence) and all(
         is_number(element, 0.0, 1.0) and element for element in cast("Sequence[object]", value)
     )
@@ -82,11 +82,11 @@ class NsqdOptions:
     """The highest RDY count of a client (1 to 2147483647; default 2500)."""
     mem_queue_size: Annotated[int, Integer(low=0, high=2**63 - 1, unit="messages")] = 10_000
     """The most messages that a topic or channel holds in memory. Further ones are kept on disk; without a
-    data path they stay in memory, but are reported as ``backend_depth`` as well. Ephemeral topics and
+    data path they stay in memory, but still count in ``backend_depth``. Ephemeral topics and
     channels drop them. 0 keeps all on disk (messages: 0 to 9223372036854775807; default 10000).
     """
     max_bytes_per_file: Annotated[int, Integer(low=1, high=2**62, unit="bytes")] = 100 * 1024 * 1024
-    """The largest data file, but for larger messages (bytes: 1 to 4611686018427387904; default 100 MiB)."""
+    """The largest data file, but for a larger message (bytes: 1 to 4611686018427387904; default 100 MiB)."""
     sync_every: Annotated[int, Integer(low=1, high=2**63 - 1, unit="messages")] = 2500
     """The number of messages that a topic or channel writes or reads until its files are synced. With 1, a
     publish is answered when its messages survive a crash of the machine (messages: 1 to 9223372036854775807;
@@ -95,8 +95,8 @@ class NsqdOptions:
     sync_timeout: Annotated[float, Seconds(low=0.001, high=_DAY)] = 2.0
     """The time after which files are synced in any case (seconds: 0.001 to 86400.0; default 2)."""
     keep_deferred: Annotated[bool, Flag()] = False
-    """Whether deferred messages keep the rest of their delay over a restart. Otherwise they come at once
-    afterwards, as those of nsqd (default False).
+    """Whether deferred messages keep the rest of their delay across a restart. Otherwise they are delivered
+    right after it, as by nsqd (default False).
     """
     max_msg_size: Annotated[int, Integer(low=1, high=2**31 - 1, unit="bytes")] = 1024 * 1024
     """The largest message (bytes: 1 to 2147483647; default 1 MiB)."""
@@ -137,7 +137,7 @@ class NsqdOptions:
             default="what nsqd answers when they are not set",
         ),
     ] = field(default_factory=dict[str, object])
-    """What ``/config/:opt`` answers for options of nsqd that have no effect here, such as ``{"log_level":
+    """The answers of ``/config/:opt`` for options of nsqd that have no effect here, such as ``{"log_level":
     "warn"}`` (default what nsqd answers when they are not set).
     """
     snappy: Annotated[bool, Flag()] = True
@@ -156,7 +156,7 @@ class NsqdOptions:
         ClientAuthPolicy | None,
         Value(valid=_is_policy, use=f"one of {', '.join(map(repr, (None, *get_args(ClientAuthPolicy))))}"),
     ] = None
-    """``require-verify`` refuses clients without a certificate of those authorities. ``require`` does the
+    """``require-verify`` refuses clients without a certificate of a trusted authority. ``require`` does the
     same here, and needs ``tls_root_ca_file``: nsqd would accept any certificate, but Python verifies every
     certificate that it asks for. Either makes ``tls_required`` True, unless that is ``tcp-https``. None asks
     clients for no certificate (default None).
@@ -186,26 +186,26 @@ class NsqdOptions:
     without any, no latency is measured (default none).
     """
     e2e_processing_latency_window_time: Annotated[float, Seconds(low=0.001, high=_DAY)] = 600.0
-    """How far back the latencies in ``/stats`` go; half of it is forgotten at a time (seconds: 0.001 to
+    """The window of the latencies in ``/stats``; half of it is dropped at a time (seconds: 0.001 to
     86400.0; default 600).
     """
     statsd_address: Annotated[str | None, Text(valid=_is_address_or_none, use="host:port, or None")] = None
-    """Where to send statistics for statsd by UDP, as ``host:port``; None sends none (default None)."""
+    """The UDP address of statsd, as ``host:port``; None sends no statistics (default None)."""
     statsd_interval: Annotated[float, Seconds(low=0.001, high=_DAY)] = 60.0
-    """The time between statistics for statsd. Their packets are spread over the interval, but for its last
-    second. With a second or less, with which nsqd crashes, they are sent without pauses (seconds: 0.001 to
+    """The time between statistics for statsd. Their packets are spread over the interval, except its last
+    second. One second or less crashes nsqd; here packets are then sent without pauses (seconds: 0.001 to
     86400.0; default 60).
     """
     statsd_mem_stats: Annotated[bool, Flag()] = True
     """Whether statsd gets ``mem.heap_objects`` and ``mem.gc_runs`` of this Python process (default True)."""
     statsd_prefix: Annotated[str, Text()] = "nsq.%s"
-    """What stands before each name for statsd; ``%s`` becomes the broadcast address and HTTP port, with
-    underscores. A dot is added, unless it ends in one or is empty (default 'nsq.%s').
+    """The prefix of each name for statsd; ``%s`` becomes the broadcast address and HTTP port, with
+    underscores. A dot is added, unless the prefix ends in one or is empty (default 'nsq.%s').
     """
     statsd_udp_packet_size: Annotated[int, Integer(low=1, high=_MAX_UDP_PAYLOAD, unit="bytes")] = 508
     """The size up to which lines for statsd share a packet (bytes: 1 to 65507; default 0 KiB)."""
     statsd_exclude_ephemeral: Annotated[bool, Flag()] = False
-    """Whether statsd gets nothing about ephemeral topics and channels (default False)."""
+    """Whether ephemeral topics and channels are left out of statsd (default False)."""
 
     def __post_init__(self) -> None:
         check(self)

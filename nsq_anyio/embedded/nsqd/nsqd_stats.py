@@ -125,7 +125,7 @@ def _latency_stats(found: Percentiles | None) -> _Json:
 
 
 def go_number(number: float) -> float:
-    """Return an integer for a whole number: Go's JSON has 1 for 1.0."""
+    """Return an integer for a whole number: Go's JSON writes 1 for 1.0."""
     return int(number) if number == int(number) else number
 
 
@@ -184,7 +184,7 @@ def stats_text(stats: _Json, *, health: str, started_at: float, include_memory: 
     """Return the body of ``/stats`` without ``format=json``.
 
     :param stats: from `collect_stats`
-    :param health: OK, or why not
+    :param health: ``OK``, or the problem
     :param started_at: Unix seconds
     """
     return "".join(f"{line}\n" for line in _lines(stats, health, started_at, include_memory))
@@ -248,7 +248,7 @@ def _short_duration(nanoseconds: int) -> str:
 
 def _client_line(client: _Json) -> str:
     _, colon, port = client["remote_address"].rpartition(":")
-    port = port if colon else ""  # a unix socket has none
+    port = port if colon else ""  # a unix socket has no port
     name = f"{client['hostname']}:{port} {client['user_agent']}"
     connected = _duration(max(0.0, time.time() - client["connect_ts"]), digits=0)
     if "pub_counts" in client:

@@ -11,7 +11,7 @@ from ...protocol.server_session import encode_error
 from ..data_path.disk import Receipt
 
 MAX_UNSENT = 1024 * 1024
-"""The bytes at which the output is full: the client gets no messages, and its commands are not read."""
+"""The unsent bytes that make the output full: the client gets no messages, and its commands are not read."""
 
 
 class Output:
@@ -83,7 +83,7 @@ class Output:
 
 
 class Responses:
-    """Keeps responses in order: those behind a response that waits for the disk wait as well."""
+    """Keeps responses in order: a response that waits for the disk holds back all later ones."""
 
     __slots__ = ("_output", "_owed")
 
@@ -92,7 +92,7 @@ class Responses:
         self._owed: deque[tuple[bytes, Receipt | None, str]] = deque()
 
     def add(self, data: bytes) -> None:
-        """Respond."""
+        """Send a response after all earlier ones."""
         if self._owed:
             self._owed.append((data, None, ""))
         else:

@@ -1,4 +1,4 @@
-"""The start and the end of an nsqd with a data path: messages are restored and stored."""
+"""The start and the end of an nsqd with a data path, which restore and store its messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NANOSECONDS = 1_000_000_000
 
 @asynccontextmanager
 async def open_disk(path: str | os.PathLike[str], options: NsqdOptions) -> AsyncGenerator[Disk]:
-    """Lock a data path for the length of the block; at its end, store everything that `restore` has begun.
+    """Lock a data path for the length of the block; at its end, store all messages, if `restore` was called.
 
     :raises DataPathUnusable: if the path does not exist, or another nsqd uses it; at the end, if not
         everything could be stored
@@ -99,7 +99,7 @@ def _load(disk: Disk, keeps_deferred: bool) -> _Found:
 
 
 def _store_all(broker: Broker, disk: Disk, work: Work) -> None:
-    """Add everything in memory to the last work."""
+    """Add all messages in memory to the last work."""
     jobs: dict[Channel, Job] = {}
     for topic in broker.topics.values():
         if topic.disk is not None:

@@ -1,7 +1,7 @@
 """Estimates of a few quantiles of a stream of values, in little memory.
 
 The algorithm is that of targeted quantiles, by Cormode, Korn, Muthukrishnan and Srivastava: "Effective
-Computation of Biased Quantiles over Data Streams" (2005). nsqd has it with the same parameters.
+Computation of Biased Quantiles over Data Streams" (2005). nsqd uses it with the same parameters.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _ERROR = 0.01
 _FRESH_LIMIT = 500
 
 Entry: TypeAlias = tuple[int, int, int]
-"""The largest of several values; their number, called width; the spread.
+"""Several values: the largest of them; their number, called the width; and the spread.
 
-The rank of that value is at least the sum of the widths up to its own, and at most the spread more.
+The rank of the largest is at least the sum of the widths up to its own, and exceeds it by the spread at most.
 """
 
 
 class TargetedQuantiles:
-    """A summary of whole numbers, precise at the quantiles that it was made for.
+    """A summary of whole numbers, precise at the given quantiles.
 
-    From the quantile 0.01 on, the rank of a result differs from the exact one by at most 3 % of the number of
-    values, and four values. For fewer than 500 values, the results are the same as nsqd's.
+    For quantiles from 0.01 on, the rank of a result differs from the exact one by at most 3 % of the number
+    of values, plus four. For fewer than 500 values, the results are the same as nsqd's.
 
     :param quantiles: more than 0, at most 1
     """
@@ -35,7 +35,7 @@ class TargetedQuantiles:
         self._quantiles = quantiles
         self._entries: list[Entry] = []
         self._fresh: list[int] = []  # values without an entry so far
-        self._weight = 0  # the number of the other values
+        self._weight = 0  # the number of values in entries
 
     @property
     def count(self) -> int:
@@ -58,7 +58,7 @@ class TargetedQuantiles:
         self._weight += sum(width for _, width, _ in entries)
 
     def entries(self) -> list[Entry]:
-        """Return the values for another summary, in ascending order."""
+        """Return the entries to merge into another summary, in ascending order."""
         if not self._entries:
             return _exact(self._fresh)
         self._take_fresh()
@@ -110,7 +110,8 @@ class TargetedQuantiles:
     def _compress(self) -> None:
         """Join neighbours as long as the tolerance allows it.
 
-        The largest value remains, and so does the smallest: the ranks of all later values below it are exact.
+        The largest and the smallest value remain, so that the ranks of later values below the smallest are
+        exact.
         """
         smallest, *others, (value, width, spread) = self._entries
         rank = self._weight - 1 - width
@@ -135,9 +136,9 @@ def _exact(values: Sequence[int]) -> list[Entry]:
 def _merged(ours: Sequence[Entry], theirs: Sequence[Entry]) -> list[Entry]:
     """Merge two summaries in ascending order.
 
-    The next entry of the other summary leaves open how many of its values are smaller; that number is added
-    to the spread of an entry. nsqd adds the tolerance instead, which may exceed the number of values. So its
-    percentiles of two halves of a window, or of several channels, can be far off.
+    It is unknown how many values in the next entry of the other summary are smaller; their possible number is
+    added to the spread of an entry. nsqd adds the tolerance instead, which may exceed the number of values.
+    So its percentiles of two halves of a window, or of several channels, can be far off.
     """
     merged: list[Entry] = []
     i = j = 0

@@ -100,11 +100,11 @@ async def nsqd(
     :param http_unix_path: the same for HTTP
     :param broadcast_address: the host that nsqlookupds tell clients to connect to; default: ``host``, or this
         host's name if ``host`` means all interfaces
-    :param broadcast_tcp_port: the port that they tell clients; default: the port on which it listens
+    :param broadcast_tcp_port: the TCP port that they tell clients; default: the port it listens on
     :param broadcast_http_port: the same for HTTP
     :param lookupd_tcp_addresses: the TCP addresses of the nsqlookupds to register with, ``host:port``
     :param data_path: an existing directory for topics, channels and messages, in the format of nsqd; a later
-        nsqd, embedded or real, goes on with them. Default: all is kept in memory
+        nsqd, embedded or real, continues with them. Default: everything is kept in memory
     :param options: the settings for which nsqd has flags; default: nsqd's defaults
     :raises DataPathUnusable: if the data path does not exist, cannot be written, or is in use
     :raises ListenFailed: if a port or a unix socket cannot be opened

@@ -43,7 +43,7 @@ class TLSInfo:
     """The parameters of one TLS connection.
 
     :ivar version: the version, such as ``TLS1.3``
-    :ivar cipher_suite: the name that nsqd shows for it
+    :ivar cipher_suite: the cipher suite, by the name that nsqd shows
     :ivar common_name: the common name of the client's certificate; empty without one
     """
 
@@ -96,9 +96,7 @@ def server_context(options: NsqdOptions) -> ssl.SSLContext | None:
         context.verify_mode = ssl.CERT_REQUIRED
         _load_authorities(context, options.tls_root_ca_file)
     elif options.tls_root_ca_file is not None:
-        _load_authorities(
-            context, options.tls_root_ca_file
-        )  # unused, but nsqd refuses a bad file here as well
+        _load_authorities(context, options.tls_root_ca_file)  # unused, but nsqd, too, refuses a bad file
     return context
 
 

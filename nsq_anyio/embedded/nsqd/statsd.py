@@ -21,7 +21,7 @@ from .nsqd_stats import StatsQuery, collect_stats
 
 _Json: TypeAlias = dict[str, Any]
 _Line: TypeAlias = tuple[tuple[str, ...], str, int, str]
-"""The topic and channel, as far as the line is about one; the name, the value and the type."""
+"""The scope, which is empty, a topic, or a topic and a channel; the name, the value and the type."""
 
 _COUNTER, _GAUGE = "c", "g"
 _TOPIC_FIELDS = {
@@ -53,14 +53,14 @@ def statsd_prefix(prefix: str, identity: NsqdIdentity) -> str:
     if not prefix:
         return ""
     host, port = identity.broadcast_address, identity.broadcast_http_port
-    # Not `Address`, which has no port 0: that of a unix socket.
+    # Not `Address`: it refuses port 0, which stands for a unix socket.
     key = host_port(host, port).replace(".", "_").replace(":", "_")
     prefix = prefix.replace("%s", key)
     return prefix if prefix.endswith(".") else f"{prefix}."
 
 
 def memory_counts() -> dict[str, int]:
-    """Return the statistics of memory that Python has as well as Go, by nsqd's names without ``mem.``.
+    """Return the memory statistics that Python has in common with Go, by nsqd's names without ``mem.``.
 
     Blocks of Python's allocators are its heap's objects. Go's sizes of the heap have no equivalent, and its
     pauses could only be measured by a hook into the collector of the whole process.
@@ -95,7 +95,7 @@ class StatsdLines:
             sent = value
             if kind == _COUNTER:
                 last = self._last.get((*scope, name), 0)
-                # A message counts before it is written to disk. If that fails, the count goes down.
+                # A message counts before it is written to disk. If the write fails, the count goes down.
                 counts[*scope, name] = max(value, last)
                 sent = max(0, value - last)
             parts = (f"{what}.{which}." for what, which in zip(("topic", "channel"), scope, strict=False))
@@ -104,7 +104,7 @@ class StatsdLines:
         return lines
 
     def note_change(self, topic: str, channel: str | None, exists: bool) -> None:
-        """Forget a topic or channel that is deleted: its successor under the same name counts from 0."""
+        """Forget a topic or channel that is deleted: a new one of the same name counts from 0."""
         if not exists:
             scope = (topic,) if channel is None else (topic, channel)
             self._last = {key: value for key, value in self._last.items() if key[:-1][: len(scope)] != scope}
@@ -127,7 +127,7 @@ def _scope_lines(scope: tuple[str, ...], stats: _Json, fields: Mapping[str, str]
     for field, kind in fields.items():
         yield scope, _NAMES.get(field, field), stats[field], kind
     for percentile in stats["e2e_processing_latency"]["percentiles"] or ():
-        # As in nsqd, 0.999 is rounded to 100 as well.
+        # As in nsqd, even 0.999 is rounded to 100.
         percent = f"{percentile['quantile'] * 100:.0f}"
         yield scope, f"e2e_processing_latency_{percent}", percentile["value"], _GAUGE
 
@@ -138,7 +138,7 @@ def _memory_lines(memory: Mapping[str, int]) -> Iterator[_Line]:
 
 
 def packets(lines: Iterable[bytes], size: int) -> list[bytes]:
-    """Join lines to packets of at most ``size`` bytes; a longer line has a packet of its own."""
+    """Join lines to packets of at most ``size`` bytes; a longer line gets its own packet."""
     packets: list[bytes] = []
     packet = b""
     for line in lines:
@@ -166,7 +166,7 @@ async def push_to_statsd(address: str, broker: Broker, identity: NsqdIdentity) -
         try:
             with anyio.fail_after(_CONNECT_TIMEOUT):
                 connected = await _connect(Address.parse(address))
-        except (OSError, UnicodeError) as error:  # an OSError of no text is the timeout
+        except (OSError, UnicodeError) as error:  # an OSError without text is the timeout
             _logger.warning("statistics cannot be sent to statsd at %s: %s", address, str(error) or "timeout")
             continue
         with closing(connected):
@@ -201,7 +201,7 @@ async def _send(udp: socket.socket, all_packets: Sequence[bytes], duration: floa
             _send_one(udp, packet, errors)
             await anyio.sleep(duration / len(all_packets))
     finally:
-        # As in nsqd, the end of the server cuts only the pauses short.
+        # As in nsqd, a server that ends skips the pauses, but sends all packets.
         for packet in remaining:
             _send_one(udp, packet, errors)
         if errors:

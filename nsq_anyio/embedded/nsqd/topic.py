@@ -64,7 +64,7 @@ class Topic:
     """The channels of a topic, and the messages that wait for a channel.
 
     :param started: False holds messages back until ``start`` is called
-    :param disk: keeps what exceeds ``mem_queue_size``; None keeps all in memory
+    :param disk: keeps the messages beyond ``mem_queue_size``; None keeps all in memory
     :param on_change: called with the topic's name, a channel's name, and whether that channel exists now
     :param on_abandoned: called when an ephemeral topic has lost its last channel
     :ivar waiting: the id, the time, the body and the delay of each message that waits in memory
@@ -122,7 +122,7 @@ class Topic:
 
     @property
     def backend_depth(self) -> int:
-        """The number of them on disk; without a disk, the number that nsqd would have there."""
+        """The part of `depth` that is on disk; without a disk, the part that nsqd would have there."""
         if self.disk is not None:
             return self.disk.backend.depth
         return max(0, self.depth - self._options.mem_queue_size)
@@ -149,11 +149,12 @@ class Topic:
             self._may_be_used.set()
 
     def publish(self, bodies: Sequence[bytes], defer: float = 0.0) -> Receipt | None:
-        """Take messages; ``defer`` is in seconds, counted from their arrival in a channel.
+        """Accept messages; ``defer`` is in seconds, counted from their arrival in a channel.
 
         :return: a receipt to wait for if messages are being written to disk, else None
         """
-        # With no room in memory, the order is that of the disk, where a delay would be lost.
+        # Without memory, messages queue behind those on disk to keep their order. Deferred messages do not:
+        # they would lose their delay on disk.
         is_direct = self.is_flowing and (
             self._memory_limit > 0 or defer > 0 or self.disk is None or self.disk.backend.is_empty
         )
@@ -233,7 +234,7 @@ class Topic:
         self._flow()
 
     def empty(self) -> None:
-        """Discard the messages that wait; those in channels stay."""
+        """Discard the waiting messages; messages in channels stay."""
         self.waiting.clear()
         if self.disk is not None:
             self.disk.backend.clear()
@@ -274,7 +275,7 @@ class TopicDisk:
         self._topic = topic
         self._disk = disk
         self._scheduler = scheduler
-        self._kept: list[_Waiting] = []  # messages that channels have in memory alone
+        self._kept: list[_Waiting] = []  # messages that channels have only in memory
         self._next_try = -math.inf
         self._retry = CallbackTimer(lambda _: self.available())
         self.backend: Backend[_Waiting] = disk.backend(queue_name(topic.name), self)
@@ -286,8 +287,8 @@ class TopicDisk:
     def dispatch(self, now: float) -> None:
         """Copy messages from disk to the channels; they stay on disk until the channels have stored them.
 
-        Messages that a channel cannot write are in its memory, and on disk here. They are written again
-        later. Until then, no others are moved to memory.
+        Messages that a channel cannot write stay in its memory, and on disk here. Their writes are retried.
+        While the disk fails, no other messages are moved to memory.
         """
         if not self._topic.is_flowing:
             return
@@ -320,7 +321,7 @@ class TopicDisk:
         self._scheduler.set_timer(self._retry, self._next_try)
 
     def _write_copies(self, now: float) -> None:
-        """Write messages again that channels have in memory alone; if there are none, release ours."""
+        """Retry writing messages that channels have only in memory; without any, release the kept ones."""
         disks = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
         unwritten = [disk for disk in disks if disk.backend.unwritten_copies]
         for disk in unwritten:
@@ -346,11 +347,11 @@ class TopicDisk:
         self._scheduler.wake(self)
 
     def restored(self, record: Record) -> _Waiting:
-        """Return a message that was read."""
+        """Return the message of a record that was read."""
         return _Waiting(record.id, record.timestamp, record.body)
 
     def not_written(self, item: _Waiting, purpose: Purpose) -> None:
-        """Keep a message in memory that could not be written, unless its publisher is told of the failure."""
+        """Keep a message in memory if it could not be written, unless its publisher gets the error."""
         if purpose is Purpose.KEPT:
             self._topic.waiting.append((item.id, item.timestamp, item.body, 0.0))
         else:
@@ -358,7 +359,7 @@ class TopicDisk:
             self._topic.message_bytes -= len(item.body)
 
     def store_all(self) -> None:
-        """At the end of nsqd, write all to disk that is in memory, in channels too, and close the queues."""
+        """When nsqd ends, write all messages in memory (also in channels) to disk, and close the queues."""
         channels = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
         self.backend.begin_to_close(after=[disk.store_all() for disk in channels])
         for message_id, timestamp, body, _ in self._topic.waiting:

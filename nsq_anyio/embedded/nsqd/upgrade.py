@@ -1,4 +1,4 @@
-"""The change of a connection to TLS and compression, as IDENTIFY has negotiated."""
+"""The upgrade of a connection to TLS and compression, as negotiated by IDENTIFY."""
 
 from __future__ import annotations
 

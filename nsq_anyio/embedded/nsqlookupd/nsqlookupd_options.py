@@ -1,6 +1,7 @@
 """The options of the embedded nsqlookupd, named and defaulted like nsqlookupd's flags.
 
-A file of its own, because declarations must be objects when the class is made, without postponed annotations.
+A separate module, because the declarations must be evaluated when the class is created, and so no annotation
+may be postponed.
 """
 
 from dataclasses import dataclass

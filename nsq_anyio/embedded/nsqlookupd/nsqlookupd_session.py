@@ -131,7 +131,7 @@ class LookupSession:
         command, *arguments = line.split(b" ")
         match command:
             case b"PING":
-                if self._peer is not None:  # it may come before IDENTIFY
+                if self._peer is not None:  # PING may come before IDENTIFY
                     self._registry.ping(self._peer, now)
                 return frame(b"OK")
             case b"IDENTIFY":

@@ -21,7 +21,7 @@ class Registration:
 
     :ivar category: ``client``, ``topic`` or ``channel``
     :ivar key: the topic; empty for ``client``
-    :ivar subkey: the channel; empty for the others
+    :ivar subkey: the channel; empty for other categories
     """
 
     category: str
