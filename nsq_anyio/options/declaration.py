@@ -42,7 +42,8 @@ class Declared(NamedTuple):
             return self.option.default
         if isinstance(self.option, Integer) and self.option.unit == "bytes" and self.default:
             size = cast("int", self.default)
-            return f"{size // _MIB} MiB" if size % _MIB == 0 else f"{size // _KIB} KiB"
+            if size % _KIB == 0:
+                return f"{size // _MIB} MiB" if size % _MIB == 0 else f"{size // _KIB} KiB"
         return f"{self.default:g}" if isinstance(self.default, float) else repr(self.default)
 
     @property

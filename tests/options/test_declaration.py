@@ -56,6 +56,8 @@ class Example:
     """The room (bytes: 0 or more; default 2 MiB)."""
     small: Annotated[int, Integer(low=0, unit="bytes")] = 64 * 1024
     """The small room (bytes: 0 or more; default 64 KiB)."""
+    packet: Annotated[int, Integer(low=0, unit="bytes")] = 508
+    """The packet (bytes: 0 or more; default 508)."""
     count: Annotated[int, Integer(low=0, high=9)] = 0
     """The count (0 to 9; default 0)."""
     on: Annotated[bool, Counted(go_opposite="off")] = False
@@ -82,6 +84,7 @@ def test_the_docstring_has_a_line_for_each_option_before_what_it_raises() -> Non
         ":param size: The size (bytes: 1 or more or None; default None).",
         ":param room: The room (bytes: 0 or more; default 2 MiB).",
         ":param small: The small room (bytes: 0 or more; default 64 KiB).",
+        ":param packet: The packet (bytes: 0 or more; default 508).",
         ":param count: The count (0 to 9; default 0).",
         ":param on: Whether it is on (default False).",
         ":param color: The colour ('red' or 'blue'; default 'red').",
@@ -175,6 +178,7 @@ def test_help_shows_what_each_kind_takes() -> None:
         "Integer(1 or more or None)",
         "Integer(0 or more)",
         "Integer(0 or more)",
+        "Integer(0 or more)",
         "Integer(0 to 9)",
         "Counted()",
         "Choice('red' or 'blue')",
@@ -198,6 +202,7 @@ def test_a_description_leaves_the_facts_to_others() -> None:
         "size": "The size",
         "room": "The room",
         "small": "The small room",
+        "packet": "The packet",
         "count": "The count",
         "on": "Whether it is on",
         "color": "The colour",

@@ -203,7 +203,7 @@ class NsqdOptions:
     underscores. A dot is added, unless the prefix ends in one or is empty (default 'nsq.%s').
     """
     statsd_udp_packet_size: Annotated[int, Integer(low=1, high=_MAX_UDP_PAYLOAD, unit="bytes")] = 508
-    """The size up to which lines for statsd share a packet (bytes: 1 to 65507; default 0 KiB)."""
+    """The size up to which lines for statsd share a packet (bytes: 1 to 65507; default 508)."""
     statsd_exclude_ephemeral: Annotated[bool, Flag()] = False
     """Whether ephemeral topics and channels are left out of statsd (default False)."""
 
