@@ -1,9 +1,9 @@
-"""Dead letters: a scan of the channel that holds them, and what reads, retries or drops them.
+"""Dead letters: a scan of the channel that holds them, and the operations that read, retry or drop them.
 
-`ChannelScan` takes every message that waits in a channel once, and puts back those that were not finished. It
-holds them until the end, because a message that is put back earlier would come again. A connection holds at
-most nsqd's ``--max-rdy-count`` messages, and an nsqd that hangs is as silent as one that has no more. So when
-no more messages come, another consumer takes over, until one gets none.
+`ChannelScan` takes every message that waits in a channel once. It holds the messages that were not finished,
+and puts them back at the end, because a message that is put back earlier would come again. A connection holds
+at most nsqd's ``--max-rdy-count`` messages, and an nsqd that hangs is as silent as one that has no more
+messages. So when no more messages come, another consumer takes over, until a consumer gets none.
 
 nsqd does not answer FIN. Only the orderly end of a connection proves that nsqd has handled the FINs before
 it: nsqd answers CLS after them. So a message that was finished on a lost connection may still be there.
@@ -122,8 +122,8 @@ class Filter:
     :ivar error: contained in the error's class and text
     :ivar died_before: seconds since the epoch
     :ivar died_after: seconds since the epoch
-    :ivar keys: the letters themselves, each as `Letter.key`
-    :ivar ids: as `Letter.ids`. Several letters may share one
+    :ivar keys: the letters to select, each as `Letter.key`
+    :ivar ids: as in `Letter.ids`; several letters may share an id
     :ivar letters_only: whether to leave out messages that are not dead letters
     """
 
@@ -151,7 +151,7 @@ class Filter:
 
 
 Visitor = Callable[[Sequence[Message]], Awaitable[None]]
-"""Called with messages; finishes those that should leave the channel, by `ChannelScan.finish`."""
+"""Called with messages. It calls `ChannelScan.finish` for each message that should leave the channel."""
 
 
 class NoSubscription(NSQError):
@@ -178,13 +178,13 @@ class ChannelScan:
     :param nsqd: as for `consume`, and so are ``nsqlookupd``, ``options`` and ``connection``
     :param max_in_flight: how many messages one connection holds, 1 or more
     :param options: default: no limit of attempts, since each scan counts as one
-    :param wait: seconds without a message after which the scan ends, besides those for which nsqd may hold
-        one back
+    :param wait: seconds without a message after which the scan ends, plus the seconds for which nsqd may hold
+        a message back
     :param only_earlier: whether to skip messages that were published after the scan began, by the clock of
         this machine. Otherwise a message that fails again after a retry would be retried forever
     :param bounds: when to end early
     :param patience: seconds until an nsqd must have accepted a subscription
-    :param before_subscribing: see `BeforeSubscribing`; None if there is nothing to ask
+    :param before_subscribing: see `BeforeSubscribing`; None if there is nothing to await
     :ivar nsqds: the nsqds that were connected, each with the address that ``map_address`` put in its place
     :ivar finished: the messages that visitors have finished, by their keys
     :ivar confirmed: the finished messages that nsqd has confirmed, which it does at the end
@@ -276,7 +276,7 @@ class ChannelScan:
                                 break
                     finally:
                         for consumer in consumers:
-                            consumer.stop()  # or one would receive what another puts back
+                            consumer.stop()  # or one would receive messages that another puts back
                         self._over.set()
                 tasks.cancel_scope.cancel()
 
@@ -301,7 +301,7 @@ class ChannelScan:
             case MessageFinished(nsqd=nsqd, message_id=message_id):
                 sent[nsqd].add(f"{nsqd}/{message_id}")
             case ResponseFailed(nsqd=nsqd, message_id=str(message_id)):
-                sent[nsqd].discard(f"{nsqd}/{message_id}")  # it had timed out, so that it comes again
+                sent[nsqd].discard(f"{nsqd}/{message_id}")  # it had timed out, and comes again
             case Disconnected(nsqd=nsqd, error=error):
                 sent.pop(nsqd, None)
                 self._lost[nsqd] = str(error)
@@ -334,7 +334,7 @@ class ChannelScan:
         return self.nsqds.keys() - self.lost.keys()
 
     async def _subscribed(self, consumer: Consumer) -> None:
-        """Wait until a consumer is subscribed to an nsqd, and to all that an earlier one had."""
+        """Wait until a consumer is subscribed to an nsqd, and to all live nsqds of earlier consumers."""
         with anyio.move_on_after(self._patience):
             while not (consumer.connections and self._alive <= set(consumer.connections)):
                 if self.nsqds and not self._alive:
@@ -415,7 +415,7 @@ class LetterReader:
     """Reads dead letters, and leaves all of them in the topic.
 
     :param limit: how many letters to keep in ``letters``; 0 for all
-    :param enough: whether to end once that many are found, rather than count the others too
+    :param enough: whether to end once ``limit`` letters are found, rather than count the others too
     :ivar letters: the selected letters
     :ivar count: how many letters are selected
     """
@@ -450,7 +450,7 @@ class LetterProcessor:
     :param limit: the most letters to process; 0 for all
     :param progress: called for each letter that is finished
     :ivar left: how many selected letters stay
-    :ivar first_problem: why the first of these stays
+    :ivar first_problem: why the first of them stays
     """
 
     def __init__(
@@ -473,7 +473,7 @@ class LetterProcessor:
 
     @property
     def done(self) -> int:
-        """How many letters nsqd has confirmed at the end to be retried or dropped."""
+        """How many retried or dropped letters nsqd has confirmed, which it does at the end."""
         return len(self._scan.confirmed)
 
     @property
@@ -502,7 +502,7 @@ class LetterProcessor:
 
         :raises NSQError: as `ChannelScan.run` does
         """
-        from .producer import produce  # noqa: PLC0415 - who only reads needs no producer
+        from .producer import produce  # noqa: PLC0415 - reading needs no producer
 
         self._stop = stop
 

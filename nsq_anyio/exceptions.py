@@ -52,7 +52,7 @@ def only_error(error: BaseException) -> BaseException:
 def ungrouped() -> Generator[None]:
     """Remove the exception groups of nested task groups from an error raised in the block.
 
-    On Trio, KeyboardInterrupt may come to any of their tasks.
+    On Trio, KeyboardInterrupt may be raised in any of their tasks.
     """
     raised: BaseException | None = None
     try:

@@ -5,9 +5,9 @@ cleanup alone would not nest properly with the scopes and task groups that the m
 its ``yield``: it would be entered after them while they are still open, and be open when they are closed,
 which AnyIO and Trio refuse. So `Around` opens a scope before it enters the first middleware, and turns it
 into a shield with a deadline when a cancellation arrives. A scope that the middleware itself has cancelled,
-such as that of `fail_after`, ends inside the middleware; `is_cancelled` distinguishes the two. In an async
-generator, a block opens no such scope: if the generator is abandoned, the scope would stay open in its
-caller's task.
+such as the scope of `fail_after`, ends inside the middleware; `is_cancelled` distinguishes the two cases. In
+an async generator, a block opens no such scope: if the generator is abandoned, the scope would stay open in
+its caller's task.
 
 A worker handles one message after another in one task, and a task has one context. The handler must see the
 context variables that a middleware sets for its message, and the next message must not. So `in_own_context`
@@ -52,7 +52,7 @@ class Around(Generic[SubjectT]):
 
     After a cancellation, the middleware exits under a shield, so that its cleanup can await.
 
-    :param grace: the seconds that this may take, for all middleware together; None for no shield
+    :param grace: the seconds that the cleanup may take, for all middleware together; None for no shield
     """
 
     __slots__ = ("_cancellation", "_grace", "_middleware", "_scope", "_stack", "subject")
@@ -148,7 +148,7 @@ def check_middleware(
 
 
 def no_context_manager(middleware: object, returned: object) -> InvalidOption:
-    """Return the error for middleware that has returned something else than an async context manager."""
+    """Return the error for middleware that has returned something other than an async context manager."""
     kind = type(returned).__name__
     return InvalidOption(
         f"middleware={middleware!r} is not valid, it returned {kind}, which is no async context "

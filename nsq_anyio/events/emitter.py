@@ -35,7 +35,7 @@ class _Frequent:
 
     def __init__(self) -> None:
         self.next_line_at = 0.0
-        self.last: Event | None = None  # the last that was not logged yet
+        self.last: Event | None = None  # the last event that was not logged yet
         self.unlogged = 0
 
 

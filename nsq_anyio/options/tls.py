@@ -18,7 +18,7 @@ class MinimumVersion(Choice):
     """The oldest version of TLS."""
 
     def parse(self, text: str, *, go: bool = False) -> str:
-        """Return the version; for Go's flags by go-nsq's name too, and one before 1.2 raised to 1.2."""
+        """Return the version. With ``go``, go-nsq's names are accepted too, and older versions mean 1.2."""
         if not go:
             return super().parse(text)
         version = text.lower().removeprefix("tlsv").removeprefix("tls")

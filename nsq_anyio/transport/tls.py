@@ -7,7 +7,7 @@ It replaces AnyIO's ``TLSStream`` for three reasons:
   answer to a KeyUpdate, wait for the next send: RFC 8446, 4.6.3 requires that answer only before the next
   application data.
 - ``send_eof()`` ends one direction only, as NSQ's orderly close requires; AnyIO's raises an error.
-- One ``receive()`` decrypts all records that have arrived; AnyIO's returns one of at most 16 KiB.
+- One ``receive()`` decrypts all records that have arrived; AnyIO's returns one record, of at most 16 KiB.
 """
 
 from __future__ import annotations
