@@ -43,7 +43,7 @@
     ├── RealServerError                 a real server cannot be started [testing]
     ├── HistoryFileUnusable             the file of a cluster's history cannot be used [monitoring]
     ├── NoSubscription                  no nsqd accepts a subscription in time [dead_letters]
-    ├── NothingLasts                    without a lasting channel, a look would take the messages [admin]
+    ├── NothingLasts                    without a lasting channel, reading would take the messages [admin]
     ├── CannotWrite, WorkDirUnusable    to-file cannot write an archive; its directory is in use [cli]
     └── DemoStalled                     the demo received no more messages [cli]
 

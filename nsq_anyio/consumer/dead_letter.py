@@ -280,7 +280,7 @@ def sealed_parts(message: Message, reason: str, failure: Failure, now: int) -> t
     """Return the payload and the headers of a message's dead letter.
 
     If the message is in an envelope, its headers keep their names, and its payload becomes the payload of the
-    dead letter. A body that could not be restored from these byte for byte becomes the payload unchanged.
+    dead letter. A body that could not be restored from them byte for byte becomes the payload unchanged.
 
     :param now: nanoseconds since the epoch
     """

@@ -1,4 +1,4 @@
-"""The handlers of `Consumer.run`, and the checks of what users pass as handlers.
+"""The handlers of `Consumer.run`, and the checks that they pass first.
 
 An async handler runs in the event loop, a plain one in a thread. Both are checked before their first message.
 Only a plain function that returns an awaitable cannot be recognised before it is called.

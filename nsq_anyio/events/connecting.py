@@ -43,8 +43,8 @@ class Subscribed(ConsumerEvent):
 class ConnectFailed(ConnectionEvent):
     """A connection could not be opened.
 
-    The hook is called each time. A producer logs repeated failures after pauses that double from 5 seconds to
-    5 minutes. A consumer logs each failure, since its attempts become rare.
+    The hook is called each time. A producer logs the first failure, and later ones after pauses that double
+    from 5 seconds to 5 minutes. A consumer logs each failure, since its attempts become rare.
 
     :ivar retry_in: the seconds until the next attempt; None if there is none. With nsqlookupds, a consumer
         polls first, and tries again only if the nsqd is still listed

@@ -1,4 +1,4 @@
-"""Other clients' names for options. A call that uses one fails with an error that gives the name here."""
+"""Other clients' names for options. A call that uses one fails with an error that gives our name."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _FUNCTIONS: Final = ("consume", "produce")
 
 
 def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that the error for another client's name of a keyword gives the name here.
+    """Decorate a function so that the error for another client's keyword gives our name.
 
     The error for an option that belongs elsewhere, as in ``consume(max_attempts=5)``, gives its place. The
     error for a misspelt option gives a suggestion.

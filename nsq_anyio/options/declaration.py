@@ -143,7 +143,7 @@ def descriptions(options: type) -> Mapping[str, str]:
 def documented(options: _Class) -> _Class:
     """Add a line for each option to the docstring of a class of options, when it is read.
 
-    The signature shows the types alone. The constructor's error for another client's name gives ours.
+    The signature shows the types alone. The constructor's error for another client's keyword gives our name.
     """
     types = {each.name: each.type for each in fields(options)}
     make = cast("Any", options).__init__

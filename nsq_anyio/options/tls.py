@@ -63,7 +63,7 @@ class TLSOptions:
     private_key_file: Annotated[
         str | os.PathLike[str] | None, Text(valid=is_path_or_none, use="a path", go="tls_key")
     ] = None
-    """A file with the certificate's key, PEM; None when ``certificate_file`` holds it as well (default None).
+    """A file with the certificate's key, PEM; None if ``certificate_file`` also holds the key (default None).
     """
     private_key_password: Annotated[str | None, Text(valid=_is_password, is_secret=True)] = field(
         default=None, repr=False

@@ -53,7 +53,7 @@ class Directory(Generic[AddressT]):
     def missing(self, left: Mapping[AddressT, float]) -> list[AddressT]:
         """Return the nsqds of `wanted` to dial.
 
-        :param left: when the connection to each nsqd ended; infinity while there is one
+        :param left: when the use of each nsqd ended; infinity while it is in use
         """
         listed = (
             nsqd

@@ -212,7 +212,7 @@ class TLSStream(Layer):
         except ssl.SSLZeroReturnError:  # read() raises it at the peer's close_notify once we have sent ours
             self._peer_ended = True
         except ssl.SSLError as error:
-            self._failure = self._failure or error  # the first one has the reason
+            self._failure = self._failure or error  # the first error has the reason
         return b"".join(records)
 
     def _check_outgoing(self) -> None:

@@ -19,7 +19,7 @@ from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wai
 
 
 class _Woken:
-    """The outcome that wakes a task. Trio's own serves one task only, and this one serves all."""
+    """The outcome that wakes a task. Trio's own outcomes serve one task each; this one serves all."""
 
     def unwrap(self) -> None:
         """Return None."""
