@@ -1,4 +1,4 @@
-"""``python -m nsq_anyio`` is ``nsq-anyio``."""
+"""The entry point of ``python -m nsq_anyio``, which is the same as ``nsq-anyio``."""
 
 from __future__ import annotations
 

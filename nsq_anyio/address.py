@@ -72,7 +72,7 @@ class Address:
 
     @classmethod
     def is_valid(cls, text: str) -> bool:
-        """Whether `parse` takes ``text``."""
+        """Whether `parse` accepts ``text``."""
         try:
             cls.parse(text)
         except InvalidAddress:
@@ -126,7 +126,7 @@ NsqdAddress = Address | UnixAddress
 
 
 def host_port(host: str, port: object) -> str:
-    """Return ``host:port``, as Go's ``net.JoinHostPort``: an IPv6 address gets brackets."""
+    """Return ``host:port``, as Go's ``net.JoinHostPort`` does: an IPv6 address gets brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -137,7 +137,7 @@ def _is_host(text: str) -> bool:
 def addresses(value: str | Sequence[str]) -> tuple[Address, ...]:
     """Parse one address or a sequence of addresses, and drop duplicates.
 
-    :raises InvalidAddress: if one is not valid, or there is none
+    :raises InvalidAddress: if an address is not valid, or there is none
     """
     return tuple(dict.fromkeys(Address.parse(text) for text in _texts(value)))
 
@@ -145,7 +145,7 @@ def addresses(value: str | Sequence[str]) -> tuple[Address, ...]:
 def nsqd_addresses(value: str | Sequence[str]) -> tuple[NsqdAddress, ...]:
     """Parse one address or a sequence of addresses, ``host:port`` or ``/path``, and drop duplicates.
 
-    :raises InvalidAddress: if one is not valid, or there is none
+    :raises InvalidAddress: if an address is not valid, or there is none
     """
     return tuple(
         dict.fromkeys(

@@ -451,7 +451,7 @@ class LetterProcessor:
     :param limit: the most letters to process; 0 for all
     :param progress: called for each letter that is finished
     :ivar left: how many selected letters stay
-    :ivar first_problem: why the first of these stays
+    :ivar first_problem: why the first of them stays
     """
 
     def __init__(

@@ -78,7 +78,7 @@ def _envelope(headers: dict[str, str], payload: bytes) -> Envelope:
 def encode(payload: bytes, headers: Mapping[str, str]) -> bytes:
     """Return a body with the payload and the headers, in an envelope.
 
-    Without headers, the body is an envelope too. A payload that itself begins with the magic needs that.
+    The body is an envelope even without headers: a payload that itself begins with the magic needs one.
 
     :param payload: any bytes
     :param headers: at most `MAX_HEADERS`. Names are ASCII tokens, as in HTTP, of 1 to `MAX_NAME_SIZE`

@@ -41,9 +41,9 @@
     ├── PeekTooLong                     a peek outlasts what nsqd allows [spark]
     ├── PipelineFailed, JavaMissing     a query failed; no Java, or one that is too old [spark]
     ├── RealServerError                 a real server cannot be started [testing]
-    ├── HistoryFileUnusable             the file of a cluster's history [monitoring]
+    ├── HistoryFileUnusable             the file of a cluster's history cannot be used [monitoring]
     ├── NoSubscription                  no nsqd accepts a subscription in time [dead_letters]
-    ├── NothingLasts                    a topic has no lasting channel, so a look takes its messages [admin]
+    ├── NothingLasts                    without a lasting channel, reading would take the messages [admin]
     ├── CannotWrite, WorkDirUnusable    to-file cannot write an archive; its directory is in use [cli]
     └── DemoStalled                     the demo received no more messages [cli]
 
@@ -93,7 +93,7 @@ class NSQError(Exception):
     """The base class of every exception that this package raises; it can be pickled and copied."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # pickle would call the class with the text alone. Errors must survive the way from a worker process.
+        # pickle would call the class with the text alone. Errors must survive being sent by a worker process.
         return _restore, (type(self), self.args), self.__dict__
 
 
@@ -110,7 +110,7 @@ class InvalidName(InvalidOption):
 
 
 class InvalidAddress(InvalidOption):
-    """An address that cannot be one of an nsqd or nsqlookupd."""
+    """An invalid address of an nsqd or nsqlookupd."""
 
 
 class InvalidBody(InvalidOption):
@@ -145,9 +145,9 @@ class HandshakeFailed(ConnectionFailed):
 class TLSFailed(ConnectionFailed):
     """TLS was requested, but nsqd declines it, or one side does not trust the other.
 
-    It is raised and not retried, since no retry can change it. The client does not continue in clear text: it
-    has sent only IDENTIFY. Once an nsqd has accepted the options, `HandshakeFailed` is raised instead, and
-    retried.
+    The error is raised and not retried, since no retry can help. The client does not continue in clear text:
+    it has sent only IDENTIFY. Once an nsqd has accepted the options, a failure raises `HandshakeFailed`
+    instead, and is retried.
     """
 
 

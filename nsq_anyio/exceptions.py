@@ -27,10 +27,10 @@ def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
 async def exits_in_group(function: Callable[[*ArgsT], Awaitable[object]], *arguments: *ArgsT) -> None:
     """Run a child task, and raise its `SystemExit` or `KeyboardInterrupt` in an exception group.
 
-    asyncio breaks off the event loop when a task raises one of them bare. The clean-up of the loop then
-    cancels the other tasks, and a second bare exception breaks off the clean-up, too. Then AnyIO's worker
-    threads never end, nor does the process. An exception group waits for the other tasks on its way to the
-    caller's task, which may raise the exception bare.
+    asyncio aborts the event loop when a task raises one of them bare. The clean-up of the loop then cancels
+    the other tasks, and a second bare exception aborts the clean-up, too. Then AnyIO's worker threads never
+    end, nor does the process. An exception group waits for the other tasks on its way to the caller's task,
+    which may raise the exception bare.
     """
     try:
         await function(*arguments)
@@ -52,7 +52,7 @@ def only_error(error: BaseException) -> BaseException:
 def ungrouped() -> Generator[None]:
     """Remove the exception groups of nested task groups from an error raised in the block.
 
-    On Trio, KeyboardInterrupt may come to any of their tasks.
+    On Trio, KeyboardInterrupt may be raised in any of their tasks.
     """
     raised: BaseException | None = None
     try:

@@ -55,7 +55,7 @@ def link_exclusively(source: Path, target: Path) -> bool:
 
 @contextmanager
 def locked_directory(path: Path) -> Generator[None]:
-    """Lock a directory for the length of the block, as nsqd does; as there, nothing is locked on Windows.
+    """Lock a directory for the length of the block, as nsqd does; on Windows, neither locks anything.
 
     :raises BlockingIOError: if another process has locked it
     :raises OSError: if there is no such directory, or it cannot be locked
@@ -82,7 +82,7 @@ def locked_file(path: Path) -> Generator[None]:
         path.touch()
         yield
         return
-    with _locked(path, os.O_RDWR | os.O_CREAT):  # NFS locks only what may be written
+    with _locked(path, os.O_RDWR | os.O_CREAT):  # NFS locks only writable files
         yield
 
 

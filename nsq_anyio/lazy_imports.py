@@ -12,7 +12,7 @@ def importer(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str]
     """Return the ``__getattr__`` of a package (PEP 562).
 
     :param names: the names by the module that defines them, relative to the package; a module without names
-        is a name itself
+        is itself a name of the package
     """
     places = {name: module for module, found in names.items() for name in found}
 

@@ -17,7 +17,7 @@ disturb anything any more. When the tasks fail for good, there is no task in the
 `shutdown` runs at once, and ends the waits of the block's users.
 
 asyncio also raises `CancelledError` in a task that awaits a cancelled one, as if it had been cancelled
-itself. That is a failure like any other, a stray cancellation, and must not end tasks and blocks that nobody
+itself. Such a stray cancellation is a failure like any other, and must not end tasks and blocks that nobody
 cancelled. Trio does not have this case.
 """
 
@@ -45,8 +45,8 @@ class Background:
     """The tasks behind one block.
 
     :param run: the tasks; cancelled after ``shutdown``
-    :param shutdown: called once the block is over, with whether it was cancelled or interrupted; must be
-        bounded. None if there is nothing to do
+    :param shutdown: called once the block is over; its argument is True if the block was cancelled or
+        interrupted. It must end in bounded time. None if there is nothing to do
     :ivar failure: the first error given to `fail`, or None
     :ivar home: the event loop of the block, once it is entered
     """
@@ -79,11 +79,11 @@ class Background:
 
     @asynccontextmanager
     async def around_block(self) -> AsyncGenerator[None]:
-        """Run the tasks around a block. What the block raises is raised unchanged, in no exception group.
+        """Run the tasks around a block. Its exceptions are raised unchanged, not in an exception group.
 
         :raises BaseException: the error given to `fail`, unless the block itself raised one
-        :raises RuntimeError: if the task that leaves the block is not the one that entered it, unless that
-            one has ended; if it is left in another event loop
+        :raises RuntimeError: if the block is left by another task while the task that entered it still runs,
+            or in another event loop
         """
         self.home = HomeLoop()
         self._entered_by = asyncio.current_task() if on_asyncio() else None
@@ -148,7 +148,7 @@ class Background:
             with scope, ungrouped():
                 await self._run()
         except Exception as error:
-            if self._is_orphaned:  # nobody will leave the task group, which would raise it
+            if self._is_orphaned:  # no task will leave the task group, which would raise the error
                 self.fail(error)
             raise
         finally:
@@ -175,8 +175,8 @@ async def user_block_tasks() -> AsyncGenerator[TaskGroup]:
 async def background_tasks() -> AsyncGenerator[TaskGroup]:
     """Run a task group around a block of this package, and cancel its tasks when the block ends.
 
-    Cancelling the group cancels the block as well. What the block raises is raised unchanged, in no exception
-    group.
+    Cancelling the group also cancels the block. Exceptions of the block are raised unchanged, not in an
+    exception group.
     """
     error: BaseException | None = None
     try:

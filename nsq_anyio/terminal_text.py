@@ -15,5 +15,5 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Escape line feeds as well as what `visible` escapes, so that the text stays on one line."""
+    """Escape ``text`` as `visible` does, and its line feeds too, so that it stays on one line."""
     return visible(text).replace("\n", "\\n")

@@ -60,7 +60,7 @@ class Block(AbstractAsyncContextManager[UserT], Generic[UserT]):
 
 
 class InBlock:
-    """The base of what a block yields: only the end of the block closes it."""
+    """The base of consumers and producers, which only the end of their block closes."""
 
     if not TYPE_CHECKING:  # type checkers would believe that every attribute exists
 

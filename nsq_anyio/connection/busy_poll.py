@@ -2,16 +2,16 @@
 
 Where each message is a round trip, the event loop spends most of the time on going to sleep and being woken.
 nsqd often answers within some microseconds. A task that has nothing else to do polls for that long, and
-handles the bytes exactly as the reader would, which waits in the loop meanwhile. The reader handles the end
-of the stream and errors.
+handles the bytes exactly as the reader would. Meanwhile the reader waits in the loop; only the reader handles
+errors and the end of the stream.
 
 Two tasks poll: a taker of messages whose connection has just sent the answer to its last message in flight,
 and a task that publishes again while nothing else is outstanding.
 
 Polling takes time from the other tasks of the loop. So they have a turn before each poll, and if they turn
 out to be busy, no task of this loop polls for a while. A connection whose nsqd does not answer in time is
-skipped more and more often. Where nsqd runs on the same core, which shows in how long a yield to other
-processes takes, no task spins, because that would keep nsqd from running: the socket is only checked once.
+skipped more and more often. If nsqd runs on the same core, no task spins, because that would keep nsqd from
+running: the socket is only checked once. The duration of a yield to other processes reveals a shared core.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _SYSTEM_CALL = 3e-6
 """The most seconds that a yield to other processes takes if none of them wants this core."""
 _MOST_SKIPPED = 512
 _WATCHED = 8
-"""The number of turns after which it is judged how busy the other tasks are."""
+"""The number of turns after which the load of the other tasks is judged."""
 _IDLE_TURN = 10e-6
 """The most seconds that a turn takes if the other tasks have little to do: 3 µs on asyncio, 5 on Trio."""
 
 
 class Turns(threading.local):
-    """The turns of the other tasks, shared by all polls of one event loop, which is that of its thread.
+    """The turns of the other tasks, shared by all polls of a thread's event loop.
 
     :ivar ended_at: the end of the last turn
     :ivar count: the number of turns since the last judgement
@@ -91,7 +91,7 @@ class BusyPoll:
         self._ended = True
 
     async def poll(self) -> None:
-        """Wait a moment for bytes, and handle them; return at once where a poll would be of no use."""
+        """Wait a moment for bytes, and handle them; return at once if a poll would be useless."""
         if turns.skip:
             turns.skip -= 1
         elif self._skip:
@@ -127,7 +127,7 @@ class BusyPoll:
             if received:
                 self._failed(error)
             if not isinstance(error, ProtocolError):
-                raise  # such as that of a signal handler
+                raise  # for example, from a signal handler
         return bool(received)
 
 

@@ -76,7 +76,7 @@ class Connection(Generic[SourceT, MessageT]):
         self._decoder = decoder
         self._last_received = anyio.current_time()
         self._requested = 0  # the number of queued commands that nsqd answers
-        self._taken = 0  # the number of those that are sent or being sent, so that nsqd may execute them
+        self._taken = 0  # how many of them are sent or being sent, so that nsqd may execute them
         self._closing = False
         self._ended = event_class()()
         self._failure: NSQError | None = None
@@ -138,7 +138,7 @@ class Connection(Generic[SourceT, MessageT]):
             raise ConnectionLost(self.nsqd, reason) from None
 
     def stop_messages(self) -> Request:
-        """Send CLS. After its answer nsqd pushes no more messages; those in flight can still be answered."""
+        """Send CLS. After its answer nsqd pushes no more; messages in flight can still be answered."""
         return self.request(Command.CLS, commands.CLS)
 
     async def close(self) -> None:
@@ -164,7 +164,7 @@ class Connection(Generic[SourceT, MessageT]):
     def end_now(self) -> None:
         """Send what is queued and half-close from a plain function, as far as the stream allows."""
         self.outbox.send_now = last_send(self._stream)
-        self.outbox.put_and_send(commands.NOP)  # this sends all that is queued as well
+        self.outbox.put_and_send(commands.NOP)  # this also sends everything that is queued
         end_now(self._stream)
 
     # The life of the connection, driven by open_connection.
@@ -292,7 +292,7 @@ class Connection(Generic[SourceT, MessageT]):
             self._scope.cancel()
 
 
-_INTERVALS = 2  # after so many heartbeat intervals without a byte, nsqd or the network to it is gone
+_INTERVALS = 2  # after this many heartbeat intervals without a byte, nsqd or the network to it is gone
 
 
 async def watch_silence(last_received: Callable[[], float], interval: float) -> float:

@@ -67,7 +67,7 @@ class LoopWatch:
         self._ended_at = 0.0
 
     async def sleep(self, seconds: float) -> float:
-        """Sleep, and return for how many seconds the loop was blocked; 0 below a noticeable time."""
+        """Sleep, and return for how many seconds the loop was blocked; 0 if that is too short to matter."""
         self._due = anyio.current_time() + seconds
         await anyio.sleep(seconds)
         now = anyio.current_time()

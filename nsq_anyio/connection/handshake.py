@@ -87,9 +87,9 @@ class Handshake(Generic[SourceT, MessageT]):
     async def run(self, *, accepted_before: bool) -> Negotiated:
         """Do the handshake.
 
-        :param accepted_before: whether an nsqd has accepted the same options before. Then a failed AUTH
-            points to the auth server, because nsqd also answers E_AUTH_FAILED while that is away, and failed
-            TLS points to one nsqd or the network. So a retry may succeed
+        :param accepted_before: whether an nsqd has accepted the same options before. If so, a retry may
+            succeed: a failed AUTH points to the auth server, because nsqd also answers E_AUTH_FAILED when it
+            cannot reach that server, and failed TLS points to one nsqd or the network
         :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails; a
             `HandshakeFailed` if ``accepted_before``
         :raises PermanentRefusal: if nsqd refuses the options or the secret
@@ -174,7 +174,7 @@ class Handshake(Generic[SourceT, MessageT]):
     async def _confirmed(self, layer: str) -> None:
         self._awaited = f"confirmation of {layer}"
         while (frame := await self._frame()) == _HEARTBEAT:
-            pass  # the next command answers it
+            pass  # the next command answers the heartbeat
         frame_type, data = frame
         if frame_type == FRAME_ERROR:
             raise self._refusal(layer, parse_error(data, handshake=True))
@@ -203,7 +203,7 @@ class Handshake(Generic[SourceT, MessageT]):
                 case Answer(data=answer):
                     return answer
                 case Heartbeat():
-                    pass  # the next command, which follows at once, answers it
+                    pass  # the next command, which follows at once, answers the heartbeat
                 case Refusal(error=error):
                     raise self._refusal(command.value, error)
                 case failed:
@@ -263,6 +263,6 @@ def _tls_reason(error: ssl.SSLError) -> str:
     own = "this client's certificate: set TLSOptions(certificate_file=..., private_key_file=...)"
     if reason.endswith("CERTIFICATE_REQUIRED"):
         return f"it wants {own}"
-    if reason.endswith("HANDSHAKE_FAILURE"):  # TLS 1.2 has no alert of its own for that
+    if reason.endswith("HANDSHAKE_FAILURE"):  # TLS 1.2 has no specific alert for a missing certificate
         return f"it broke the TLS handshake off ({reason}). Perhaps it wants {own}"
     return f"TLS failed: {reason}"

@@ -62,7 +62,7 @@ async def open_connection(
     the stream at once; call `Connection.close` first to be sure that nsqd has handled every command.
 
     nsqd does not say which ``output_buffer_timeout`` it allows, and hangs up after refusing the default. Then
-    a second attempt, with its own timeouts, does not ask for one.
+    a second attempt, with its own timeouts, omits the option.
 
     :param experience: the experience of earlier connections with these options; it is updated
     :param is_discovered: whether the address was found through nsqlookupd, so that ``map_address`` applies
@@ -125,7 +125,7 @@ async def _dialled(address: NsqdAddress, reached: NsqdAddress, options: Connecti
 
 
 def mapped(address: Address, map_address: AddressMap | None) -> Address:
-    """Return the address to connect to for one that nsqd advertises, as ``map_address`` says.
+    """Return the address to connect to for an advertised address, according to ``map_address``.
 
     :raises DialFailed: if the user's function raises, or returns something that is not an address
     """

@@ -7,7 +7,7 @@ costs one append, and a cancelled caller never cuts a frame.
 send. It is for a command that nsqd waits for, so that no other is likely to follow it: the answer to the last
 message in flight on a connection, or the only outstanding request. At RDY 1 this made a message 1.7 times as
 fast on both backends. Bytes that the system does not accept are left to the writer, so all bytes keep one
-order. Streams with layers, and those of a user's dialer, leave everything to the writer, because a record
+order. Streams with layers, and streams of a user's dialer, leave everything to the writer, because a record
 that was sent only in part cannot be resumed.
 """
 
@@ -166,7 +166,7 @@ class Outbox:
 async def write(stream: ByteStream, outbox: Outbox, *, sent: Callable[[], None]) -> None:
     """Send what is put into the outbox, until cancelled.
 
-    :param sent: called after each send of the writer, but not after those of `Outbox.put_and_send`
+    :param sent: called after each send of the writer, but not after `Outbox.put_and_send`
     :raises TimeoutError: if the peer accepts no bytes for as long as the stream allows
     """
     while True:

@@ -1,4 +1,4 @@
-"""The backoff controller of a consumer: gives the state machine of backoff a clock and events."""
+"""The backoff controller of a consumer: it gives the state machine a clock, and reports its changes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class BackoffTimer:
         try:
             changed = self._backoff.result(result, now)
         except InvalidOption as error:
-            # Raised here, the error would reach whoever reported the result: a handler, or the reader.
+            # Raised here, the error would reach the code that reported the result: a handler, or the reader.
             self._stopped = True
             self._fail(error)
             return

@@ -1,4 +1,4 @@
-"""Batches of messages: the block that answers all messages of one, and the iterator that takes them."""
+"""Batches of messages, and the iterator that collects them."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ class Batches:
     async def take(self, stop: Stop | None = None) -> Batch:
         """Wait for the next batch of at least one message.
 
-        :param stop: ends this taker, which then hands back what it has collected; None to end with a last
-            batch once the inbox stops
-        :raises StopAsyncIteration: once that is reached
+        :param stop: ends this taker, which then puts back the messages that it has collected; None for a
+            taker that returns a last batch when the inbox stops
+        :raises StopAsyncIteration: once ``stop`` is reached, or, without it, once the inbox has stopped
         """
         while True:
             batch = await self._collect(stop)
@@ -165,8 +165,8 @@ class Batches:
 def shareable(messages: Sequence[Message], max_attempts: int) -> int:
     """Return how many messages come before the first that gets a batch of its own.
 
-    That is a message that was delivered before, and is given up if its handling fails now. A batch fails as a
-    whole: one bad message in it must not have the others given up.
+    Such a message was delivered before, and is given up if its handling fails now. A batch fails as a whole,
+    and one bad message must not have the others given up.
     """
     if max_attempts:
         for place, message in enumerate(messages):

@@ -1,12 +1,12 @@
 """Plain functions as handlers: each is called in a worker thread, which can answer the message.
 
-A thread cannot be cancelled. A thread that goes on past the deadline of its message still occupies its
-worker, or such threads would pile up without bound. When `run` has to end, the thread is abandoned: its later
+A thread cannot be cancelled. A thread that runs past the deadline of its message still occupies its worker:
+otherwise such threads would pile up without bound. When `run` has to end, the thread is abandoned: its later
 answers are dropped, and never reach a closed connection or an event loop that has ended.
 
-A handler in a thread gets a message of its own, whose methods ask a task of `run` to act on the real one. The
-thread waits for that task, and never for the event loop itself. When `run` abandons the thread, it performs
-all requests that are pending.
+A handler in a thread gets a proxy, whose methods ask a task of `run` to act on the real message. The thread
+waits for that task, and never for the event loop itself. When `run` abandons the thread, it performs all
+pending requests.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class BlockingHandler:
 class _Call:
     """One call of the function in its thread.
 
-    The event loop may abandon it at any moment, while the thread requests answers or ends. A lock orders
-    these.
+    The event loop may abandon the call at any moment, even while the thread requests an answer or ends. A
+    lock orders these steps.
 
     :ivar messages: the message, or the messages of the batch, the first of which stands for all in events
     """
@@ -119,7 +119,7 @@ class _Call:
         return os.getpid() != self._process
 
     def run(self) -> tuple[object, BaseException | None]:
-        """Call the function, and return what it returns, or what it raises."""
+        """Call the function; return its result and None, or None and its exception."""
         result: object = None
         error: BaseException | None = None
         with self._lock:
@@ -135,7 +135,7 @@ class _Call:
         if self.is_forked:
             end_child(error)
         if inspect.iscoroutine(result):
-            result.close()  # or Python warns that nobody has awaited it
+            result.close()  # or Python warns that it was never awaited
         with self._lock:
             self._seconds = time.monotonic() - self._started_at
             abandoned = self._abandoned
@@ -182,7 +182,7 @@ class _Call:
         self._soon(partial(self._emit.to_hook, event))
 
     def _about(self) -> About:
-        # Only the event loop can read AnyIO's clock. It goes as fast as this one.
+        # Only the event loop can read AnyIO's clock, which runs at the same speed as this one.
         return about(self.messages[0], time.monotonic() + self.clock_offset)
 
     def _soon(self, action: Callable[[], None]) -> None:
@@ -197,7 +197,7 @@ class _Call:
             self._abandoned = True
             if self._thread is not None and self._seconds is None:
                 abandoned_threads.add(self._thread)
-        self._requests.perform()  # what it has requested until now
+        self._requests.perform()  # the thread's requests so far
         if self._started_at is not None and self._seconds is None:
             self._report_abandoned(self._started_at, timed_out=False)
 
@@ -227,7 +227,7 @@ class _Call:
 class _ThreadMessage(Message):
     """The message as the thread sees it. Its methods act on the real message, in the event loop.
 
-    :ivar message: the real one
+    :ivar message: the real message
     :ivar answered_here: whether the function has finished or requeued it
     """
 

@@ -59,20 +59,22 @@ def consume(
 
     :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
     :param channel: likewise; the consumers of one channel share its messages
-    :param nsqd: one or more addresses, as ``host:port`` or the path of a unix socket; a connection that is
-        lost is made again for as long as the block lasts
+    :param nsqd: one or more addresses, as ``host:port`` or the path of a unix socket; lost connections are
+        reopened until the block ends
     :param nsqlookupd: one or more URLs of nsqlookupds; each is asked which nsqds have the topic. Exactly one
         of ``nsqd`` and ``nsqlookupd`` must be given
     :param max_in_flight: the most messages that may be unanswered at once, over all connections, 0 or more;
-        default: what the taker can use, which is 1 for iteration and ``concurrency`` for `Consumer.run`
+        default: as many as the taker can use: 1 for iteration, ``max_size`` for `Consumer.batches` and
+        ``concurrency`` for `Consumer.run`
     :param limiter: a budget shared with other consumers; with ``max_in_flight``, both bounds hold
     :param on_give_up: a plain or async function, called with each message that is given up, before it is
         finished: its handling failed at attempt ``max_attempts`` or later, or it was delivered more than
         ``max_deliveries`` times
     :param dead_letter: the topic to which to publish messages that are given up or discarded, before they are
-        finished; it may contain ``{topic}`` and ``{channel}``, as in ``{topic}.dead``. The block then has a
-        producer of its own, for the same nsqds or nsqlookupds; a `DeadLetter` names another one. For a
-        message that is given up, this follows ``on_give_up``, unless that raises or answers the message
+        finished; it may contain ``{topic}`` and ``{channel}``, as in ``{topic}.dead``. The block then opens a
+        producer to the same nsqds or nsqlookupds; a `DeadLetter` names another producer. For a message that
+        is given up, ``on_give_up`` is called first, and if it raises or answers the message, there is no dead
+        letter
     :param on_event: called with each event, see `nsq_anyio.events`
     :param middleware: functions that take a `Handling` and return an async context manager, which wraps each
         handler, each ``async with message:`` or ``async with batch:`` block, and each give-up; the first
@@ -84,8 +86,8 @@ def consume(
     :raises InvalidOption: if another value is out of range, or not exactly one of ``nsqd`` and
         ``nsqlookupd`` is given; from the block, if a ``backoff_strategy`` function raises or does not return
         seconds
-    :raises PermanentRefusal: from the block, if an nsqd refuses for good: no permission, or options that it
-        rejects
+    :raises PermanentRefusal: from the block, if an nsqd refuses permanently: no permission, or rejected
+        options
     """
     check_topic(topic)
     check_channel(channel)

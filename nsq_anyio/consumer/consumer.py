@@ -227,7 +227,7 @@ class Consumer(InBlock):
         return ConsumerReadings(self._supervisor, self.statistics, lambda: self._closed)
 
     def pause(self) -> None:
-        """Receive no more messages until `resume`. Those that were received can be taken and answered."""
+        """Receive no more messages until `resume`. Messages already received can be taken and answered."""
         self._distribution.pause(paused=True)
 
     def resume(self) -> None:
@@ -237,8 +237,8 @@ class Consumer(InBlock):
     def stop(self) -> None:
         """Take no more messages. Iterations end, and `run` returns once its handlers have ended.
 
-        This waits for nothing, so that no cancellation can interrupt it. Messages that nobody has taken are
-        handed back at once. Those that were taken can be answered until the block ends.
+        This waits for nothing, so no cancellation can interrupt it. Messages that no task has taken are
+        handed back at once. Messages that were taken can be answered until the block ends.
 
         :raises RuntimeError: in another event loop than the block's, or in another thread
         """
@@ -247,11 +247,11 @@ class Consumer(InBlock):
             self._supervisor.stop()
 
     async def ready(self) -> None:
-        """Wait until nsqd has accepted a subscription, the first of this consumer.
+        """Wait until the consumer is subscribed on a first nsqd.
 
         Cancelling the wait changes nothing.
 
-        :raises Closed: outside the block, or if it ends first; or if `stop` is called first
+        :raises Closed: outside the block, or if the block ends or `stop` is called first
         :raises RuntimeError: in another event loop than the block's
         """
         self._check_open()
@@ -307,7 +307,7 @@ class Consumer(InBlock):
         return tuple(map(str, self._supervisor.subscriptions))
 
     def statistics(self) -> ConsumerStatistics:
-        """A snapshot of the counters over all connections, counted from the beginning of the block."""
+        """Return a snapshot of the counters of all connections since the block began."""
         supervisor = self._supervisor
         subscriptions = supervisor.subscriptions.values()
         total = Counters()

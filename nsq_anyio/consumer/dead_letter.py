@@ -104,7 +104,7 @@ class DeadLetters:
     async def bury(self, message: Message, reason: str, error: BaseException | None) -> bool:
         """Publish the dead letter of a message; return whether to finish the message now.
 
-        If not, the message was requeued here, or nsqd has requeued it.
+        If False is returned, the message was requeued here, or nsqd has requeued it.
 
         :param error: the failure; None if no handler was called
         """
@@ -137,7 +137,7 @@ class DeadLetters:
 
 
 class DeadLetterHeaders:
-    """The names of the headers."""
+    """The names of a dead letter's headers."""
 
     REASON = f"{PREFIX}reason"
     ERROR_TYPE = f"{PREFIX}error-type"
@@ -173,9 +173,9 @@ class Failure:
             kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         )
         try:
-            # An exception as the reason is what people write, and the type checker alone refuses.
+            # People pass an exception as the reason; only a type checker objects.
             text = str(error.reason if isinstance(error, Requeue) and error.reason else error)
-        except Exception as failed:  # noqa: BLE001 - an error that cannot be printed is described all the same
+        except Exception as failed:  # noqa: BLE001 - describe an error that cannot be printed, too
             text = f"<no text: {type(failed).__name__}>"
         lines = "".join(traceback.format_exception(error, limit=-_MAX_FRAMES))
         # The last lines of a traceback say the most.
@@ -191,7 +191,7 @@ def sealed_parts(message: Message, reason: str, failure: Failure, now: int) -> t
     """Return the payload and the headers of a message's dead letter.
 
     If the message is in an envelope, its headers keep their names, and its payload becomes the payload of the
-    dead letter. A body that could not be restored byte for byte from that becomes the payload as a whole.
+    dead letter. A body that could not be restored from them byte for byte becomes the payload unchanged.
 
     :param now: nanoseconds since the epoch
     """
@@ -243,7 +243,7 @@ def cut_to(size: float, payload: bytes, headers: Mapping[str, str]) -> dict[str,
             break
         text = cut[name].encode()
         kept = int(max(len(text) - excess, 0))
-        if name == names.ERROR_TYPE:  # a part of the name would be that of another class
+        if name == names.ERROR_TYPE:  # a part of the name could be another class's
             kept = 0
         part = text[len(text) - kept :] if name == names.TRACEBACK else text[:kept]
         cut[name] = part.decode(errors="ignore")

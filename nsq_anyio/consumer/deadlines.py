@@ -57,8 +57,8 @@ class DeadlineWatch:
         """Watch, until cancelled."""
         while True:
             self._earlier = anyio.Event()
-            # By then that message is mostly answered. One check for each ``msg_timeout`` finds nothing to do;
-            # a check for each message would cost a quarter of its handling.
+            # By the time of a check, the message is usually answered. One needless check per ``msg_timeout``
+            # is cheap; a check for each message would cost a quarter of its handling.
             if (now := anyio.current_time()) >= self.next_check:
                 self.next_check = self._check(now)
             with anyio.move_on_after(self.next_check - now):

@@ -5,11 +5,10 @@ the supervisor updates it. But if less may be received than before, RDY counts a
 be queued before the next answer, which would let nsqd push another message.
 
 The budget is an `anyio.CapacityLimiter` from which every connection borrows a slot for each message that its
-nsqd may have in flight. Consumers that are
-given the same limiter share one budget, and meet nowhere else: the limiter's borrowers show which consumers
-hold slots, and its queue shows which wait for a first one. Each consumer keeps to an even share. A consumer
-without any slot comes before those that only want more. When there are fewer tokens than consumers, a
-consumer passes its last slot on after ``rdy_redistribute_interval``.
+nsqd may have in flight. Consumers with the same limiter share one budget, and nothing else: the limiter's
+borrowers show which consumers hold slots, and its queue shows which consumers wait for a first slot. Each
+consumer keeps to an even share. A consumer without any slot comes before consumers that only want more. When
+there are fewer tokens than consumers, a consumer passes its last slot on after ``rdy_redistribute_interval``.
 """
 
 from __future__ import annotations
@@ -231,7 +230,7 @@ class Distribution:
         return [connection for connection in self._connections if not connection.stopped]
 
     async def _settle(self) -> None:
-        """Use the slots that lowered RDY counts free, once no message is on its way under the old ones."""
+        """Use the slots that lowered RDY counts free, once no more messages arrive under the old counts."""
         while True:
             await self._lowered.wait()
             self._lowered = anyio.Event()
@@ -308,7 +307,7 @@ class ReadyCount:
         return self._put is None or len(self._slots) > self.rdy
 
     def state(self) -> ConnectionRdy[ReadyCount]:
-        """The state of this connection that `plan` depends on."""
+        """Return the state of this connection, for `plan`."""
         return ConnectionRdy(
             self,
             self.rdy,
@@ -360,7 +359,7 @@ class ReadyCount:
         self._outstanding.note_round_trip(round_trip)
 
     def settles_at(self) -> float | None:
-        """When a lowered RDY count will have taken effect; None if none was lowered. See `Outstanding`."""
+        """Return when a lowered RDY count takes effect if no bytes arrive; None if none was lowered."""
         return self._outstanding.settles_at(self._in_flight.answers, self._in_flight.last_arrival)
 
     def settle(self, now: float) -> bool:
@@ -374,14 +373,14 @@ class ReadyCount:
         self._slots += slots
 
     def take_surplus(self) -> list[Slot]:
-        """Hand out the slots beyond `needed_slots`."""
+        """Remove and return the slots beyond `needed_slots`."""
         count = max(len(self._slots) - self.needed_slots, 0)
         surplus = self._slots[:count]
         del self._slots[:count]
         return surplus
 
     def take_all_slots(self) -> list[Slot]:
-        """Hand out all slots."""
+        """Remove and return all slots."""
         slots, self._slots = self._slots, []
         return slots
 
@@ -398,7 +397,8 @@ class Slot:
 class Budget:
     """One consumer's ``max_in_flight``, and the slots that it has borrowed.
 
-    :param max_in_flight: None to take the limiter's tokens, or without a limiter what the taker can use
+    :param max_in_flight: None for as many as the limiter has tokens, or, without a limiter, as the taker can
+        use
     :param limiter: shared with other consumers; None for a limiter of this consumer alone
     :param turn: seconds for which a consumer may keep its last slot while others wait for one
     :param redistribute: called when another consumer asks for its share
@@ -495,7 +495,7 @@ class Budget:
         return slots
 
     async def wait_for_one(self) -> None:
-        """Queue for a slot, which the next `take` returns; it comes before consumers that only want more."""
+        """Queue for a slot, ahead of consumers that only want more; the next `take` returns it."""
         slot = Slot(self)
         self._waiting = True
         try:
@@ -508,7 +508,7 @@ class Budget:
         self._note_held(1, anyio.current_time())
 
     def return_spare(self) -> None:
-        """Return a slot that `wait_for_one` got and that nobody took."""
+        """Give back a slot that `wait_for_one` got and `take` did not return."""
         spare, self._spare = self._spare, []
         self.give_back(spare)
 

@@ -1,8 +1,8 @@
 """Giving up messages: whether a failure is a message's last, and what happens then.
 
-Where a failure can be awaited, at the end of a handler or an ``async with`` block, the message is given up
-there. `Message.requeue` cannot wait: it leaves the message to the inbox, and the next task that takes
-messages gives it up, or the end of the consumer.
+The end of a handler or of an ``async with`` block can wait, and gives the message up there. `Message.requeue`
+cannot wait: it leaves the message to the inbox, where the next task that takes messages gives it up, or else
+the consumer's shutdown.
 """
 
 from __future__ import annotations

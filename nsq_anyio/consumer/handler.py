@@ -1,7 +1,7 @@
-"""The handlers that users give to `Consumer.run`, and the check that refuses anything else.
+"""The handlers of `Consumer.run`, and the checks that they pass first.
 
-An async handler runs in the event loop, a plain one in a thread. Both are checked before they get a
-message. But a plain function that returns an awaitable cannot be recognised before it is called.
+An async handler runs in the event loop, a plain one in a thread. Both are checked before their first message.
+Only a plain function that returns an awaitable cannot be recognised before it is called.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check_handler(handler: object, max_per_second: float | RateLimit | None = No
     """Check a handler before its first message.
 
     :raises InvalidOption: if it cannot be called, or not with one message; if it is a generator function; if
-        it takes batches, which no rate limits
+        it is a `BatchHandler` and there is a rate limit
     """
     if not isinstance(handler, BatchHandler):
         is_async_handler(handler)
@@ -73,7 +73,7 @@ def is_async_handler(handler: object, argument: str = "message") -> bool:
 
     A plain wrapper that `functools.wraps` an async function counts as async.
 
-    :param argument: what it takes, for the error
+    :param argument: the name of its argument, for the error
     :raises InvalidOption: if it cannot be called, or not with one argument, or is a generator function
     """
     remedy = _REMEDY.replace("message", argument)
@@ -81,7 +81,7 @@ def is_async_handler(handler: object, argument: str = "message") -> bool:
         raise InvalidOption(f"handler={handler!r} is not valid, it is not callable: {remedy}")
     if (takes := other_parameters(handler)) is not None:
         raise InvalidOption(f"handler={handler!r} is not valid, it takes {takes}: {remedy}")
-    if inspect.iscoroutinefunction(handler):  # it knows the mark of `inspect.markcoroutinefunction`, too
+    if inspect.iscoroutinefunction(handler):  # or `inspect.markcoroutinefunction` has marked it
         return True
     function = _function_of(handler)
     if inspect.iscoroutinefunction(function):

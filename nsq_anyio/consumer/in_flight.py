@@ -1,8 +1,8 @@
 """The messages in flight on one connection, and their answers.
 
-When nsqd delivers a message again, the new object replaces the old one with that id. Two things bound what an
-nsqd may have in flight: the RDY counts that it was sent, and, while it times messages out, how long the event
-loop was blocked (`InFlightLimit`).
+When nsqd delivers a message again, the new object replaces the old one with the same id. Two things bound the
+messages that an nsqd may have in flight: the RDY counts that it was sent, and, while it times messages out,
+how long the event loop was blocked (`InFlightLimit`).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class InFlight:
         self.counters = counters
 
     def rdy_sent(self, rdy: int) -> None:
-        """Note a RDY count that was sent. It bounds what may be in flight."""
+        """Note a RDY count that was sent, which bounds the messages in flight."""
         self._limit.rdy_sent(rdy)
 
     # Called by the reader
@@ -217,7 +217,7 @@ class InFlight:
             )
         self.counters.requeued += 1
         command = commands.req(message._wire_id, round(delay * 1000))
-        # `_put` leaves time to put CLS in front, see `Subscription.hand_back_at_once`.
+        # `_put` leaves time to put RDY 0 in front, see `Subscription.hand_back_at_once`.
         (self._answer if backoff else self._put)(command)
         if reason:
             self._emit.seldom(MessageRequeued(delay=delay, reason=reason, **about(message)))
@@ -272,7 +272,7 @@ class InFlight:
         self.counters.timed_out += 1
         self._stale += 1
         if self._stale > max(len(self._messages), _MOST_STALE):
-            # nsqd delivers messages that nobody takes again and again; they must not pile up.
+            # nsqd keeps redelivering messages that no task takes; they must not pile up here.
             self._stale = 0
             self._inbox.discard(lambda other: other._arrival.delegate is self and not self.holds(other))
         self._emit(MessageTimedOut(**about(message)))

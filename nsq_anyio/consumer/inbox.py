@@ -3,8 +3,8 @@
 The inbox is a deque whose length RDY bounds. It uses no lock, event or task per message. A taker that finds
 messages goes on without yielding, except for a checkpoint every few dozen messages or few milliseconds.
 
-Of the takers that find none, one is woken per received chunk. It wakes the next one if more is left than it
-takes. So handlers that never wait are all called by the same task, and handlers that wait overlap at once.
+A received chunk wakes one of the waiting takers, which wakes the next one if there is more than one message.
+So handlers that never wait are all called by the same task, and handlers that wait overlap at once.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Inbox:
             self._wake_next()
 
     def poll_next(self, busy_poll: BusyPoll | None) -> None:
-        """Have the next taker poll if it finds no message: what was just sent may bring one at once."""
+        """Have the next taker poll if it finds no message: the answer just sent may bring one at once."""
         self._busy_poll = busy_poll
 
     def put_back(self, messages: Sequence[Message]) -> None:
@@ -138,7 +138,7 @@ class Inbox:
         self._messages.extend(kept)
 
     def stop(self) -> list[Message]:
-        """End all takers, and return the messages that nobody has taken."""
+        """End all takers, and return the messages that no task has taken."""
         left = list(self._messages)
         self._messages.clear()
         self._stopped.set()
@@ -157,8 +157,8 @@ class Inbox:
     async def take(self, stop: Stop | None = None) -> Message:
         """Wait for a message that is neither past its deadline nor past ``max_deliveries``.
 
-        :param stop: ends this taker; None to end with `stop` of the inbox
-        :raises StopAsyncIteration: once that is reached
+        :param stop: ends this taker; None for a taker that ends when the inbox is stopped
+        :raises StopAsyncIteration: once ``stop`` is reached, or, without it, once the inbox is stopped
         """
         stop = stop or self._stop
         while True:
@@ -257,7 +257,7 @@ class Feed:
     """Takes messages many at a time. Made by `Consumer._feed`.
 
     :param offer: raises ``max_in_flight`` to what the takers can use, unless the user has set it
-    :ivar emit: reports what happens to a message
+    :ivar emit: reports events of messages
     :ivar wrapping: the consumer's middleware; None if there is none
     """
 

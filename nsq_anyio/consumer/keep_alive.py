@@ -1,8 +1,8 @@
 """Keep-alive: messages are touched half-way to each deadline, or nsqd would requeue them.
 
-One task of the consumer does it for all messages. A task group for each would cost more than handling a
-message. It would also be open in the user's task, where only that task could close it: an async generator
-that is abandoned inside such a block is closed by another one.
+One task of the consumer touches all messages. A task group for each message would cost more than handling
+the message. Only the user's task could close such a group, but an async generator that is abandoned inside
+the block is closed by another task.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class Message:
 
     __slots__ = ("_arrival", "_envelope", "_response", "_wire_id", "attempts", "body", "timestamp")
 
-    # The compiled codec does not call `__init__`, but fills these slots with its arguments, and the last with
-    # None. A class that only inherits this attribute is called instead.
+    # The compiled codec does not call `__init__`, but fills these slots with its arguments, and the last slot
+    # with None. If a subclass only inherits this attribute, the codec calls the subclass instead.
     _codec_slots: ClassVar[tuple[str, ...]] = (
         "_arrival",
         "timestamp",
@@ -167,7 +167,7 @@ class Message:
         :param delay: seconds until then, 0 or more; nsqd bounds it by its ``--max-req-timeout``; None takes
             ``requeue_delay``, which grows with the attempts up to ``max_requeue_delay``
         :param backoff: whether this counts as a failure, which slows the consumer down. From attempt
-            ``max_attempts`` on, the message is then given up instead. False hands it back
+            ``max_attempts`` on, the message is then given up instead. False hands the message back
         :raises AlreadyResponded: if it was finished or requeued before
         :raises InvalidOption: if the delay is negative or not finite
         """
@@ -319,7 +319,7 @@ MakeMessage = Callable[[Arrival, int, int, bytes, bytes], Message]
 def finish_all(messages: Sequence[Message]) -> None:
     """Finish several messages, in less than half the time of a `Message.finish` for each.
 
-    :raises AlreadyResponded: if one of them was finished or requeued before; then none is finished
+    :raises AlreadyResponded: if any message was finished or requeued before; then none is finished
     """
     for message in messages:
         if message.responded:
@@ -367,10 +367,10 @@ class Handling:
     :ivar nsqd: the address of the nsqd that delivered the first message, as ``host:port`` or a path
     :ivar attempts: how many times the first message was delivered, including this time; 1 to 65535
     :ivar outcome: None until the handler or block has ended. Then "finished"; "requeued", by the handler or
-        because of an exception, also if it is given up next; "discarded"; "gave_up", if this is the give-up;
+        because of an exception, even if it is given up next; "discarded"; "gave_up", if this is the give-up;
         "timed_out", if nsqd no longer waits for the answer; or "cancelled", if the message is handed back at
         once, because the handler was cancelled or the program ends. For a batch, the outcome of the messages
-        that its block has not answered; if there are none, that of the first message
+        that its block has not answered; if there are none, the outcome of the first message
     :ivar error: the exception of the handler, or of a middleware inside this one; None if there is none
     """
 
@@ -394,7 +394,7 @@ class Handling:
         return f"<Handling {subject} of {self.topic}/{self.channel}, {self.outcome or 'running'}>"
 
     def _ended(self, error: BaseException | None) -> None:
-        """Note how everything inside the next middleware to exit has ended."""
+        """Set the outcome and the error, before the next middleware exits."""
         self.error = error
         message = next((each for each in self.messages if not each.responded), self.messages[0])
         self.outcome = self._outcome(message, error)
@@ -435,7 +435,7 @@ class GivesUp(Protocol[MessageT_contra]):
     async def may_answer(self, message: MessageT_contra, error: BaseException) -> bool:
         """Give up ``message`` or publish its dead letter, if ``error`` asks for that.
 
-        :returns: whether it is still to be answered for the error
+        :returns: whether ``message`` must still be answered for the error
         """
         ...
 
@@ -448,7 +448,7 @@ class Touches(Protocol[MessageT_contra]):
         ...
 
     def end(self, message: MessageT_contra) -> None:
-        """End what one `begin` has begun."""
+        """Undo one call of `begin`."""
         ...
 
 

@@ -38,7 +38,7 @@ class ConsumerMeter(Protocol):
 
 
 class ConsumerReadings:
-    """The numbers of a consumer, for a collector. Made by `Consumer._measure`.
+    """The readings of a consumer for a collector. Made by `Consumer._measure`.
 
     :ivar topic: its topic
     :ivar channel: its channel

@@ -2,8 +2,8 @@
 
 Each `run` has a `Pace` between the inbox and the workers; a `run` without a limit has none. The RDY counts
 follow it, so that messages wait at nsqd rather than here, where they would time out. At most one message of
-each `run` waits for its start outside the inbox; `stop` finds the others there. One worker of each `run` that
-shares a `RateLimit` queues for its lock, so the runs take turns.
+each `run` waits for its start outside the inbox; the others wait in the inbox, where `stop` finds them. One
+worker of each `run` that shares a `RateLimit` queues for its lock, so the runs take turns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RateLimit:
         check_integer("burst", burst, 1, special=(None,))
         self._bucket = TokenBucket(per_second, burst or max(1, int(per_second * _BURST_SECONDS)))
         self._paces: list[Pace] = []  # in the order of their turns
-        self._first_since: float | None = None  # when the first one was allowed to have messages
+        self._first_since: float | None = None  # since when the first one may have messages
 
     def __repr__(self) -> str:
         return f"<RateLimit {self.per_second:g} a second, burst {self.burst}, {len(self._paces)} runs>"
@@ -61,7 +61,7 @@ class RateLimit:
     def _join(self, pace: Pace) -> None:
         """Share the limit with one more `run`."""
         if not self._paces:
-            self._turn = anyio.Lock()  # of this event loop; it serves whoever waits in order
+            self._turn = anyio.Lock()  # bound to this event loop; first come, first served
             self._bucket.begin(anyio.current_time())
             self._first_since = None
         self._paces.append(pace)
@@ -200,7 +200,7 @@ class Pace:
 
 
 def as_rate_limit(max_per_second: float | RateLimit) -> RateLimit:
-    """Return the rate limit that ``max_per_second`` means.
+    """Return ``max_per_second`` as a rate limit.
 
     :raises InvalidOption: if it is out of range
     """

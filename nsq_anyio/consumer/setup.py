@@ -1,4 +1,4 @@
-"""The setup of a consumer: what its connections share."""
+"""The setup of a consumer: the objects that its parts share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .message import GivesUp, MakeMessage, Message
 
 
 class Setup(NamedTuple):  # quicker to import than a dataclass
-    """What the parts of one consumer share; made by `Consumer`.
+    """The objects that the parts of one consumer share; made by `Consumer`.
 
     :ivar fail: called with the error that ends the consumer
     :ivar redistribute: called when RDY counts may have to change: slots came free, or an idle connection

@@ -57,9 +57,9 @@ class ConnectionStatistics:
     """A snapshot of one subscribed connection.
 
     :ivar nsqd: its address, as ``host:port`` or a path
-    :ivar identity: what nsqd answered to IDENTIFY: its version and limits, and whether TLS, snappy or deflate
-        are in use
-    :ivar authorization: what nsqd answered to AUTH; None where it asked for none
+    :ivar identity: nsqd's answer to IDENTIFY: its version and limits, and whether TLS, snappy or deflate are
+        in use
+    :ivar authorization: nsqd's answer to AUTH; None if nsqd required no AUTH
     :ivar rdy: its RDY count
     :ivar max_rdy_count: the highest RDY count that its nsqd allows
     :ivar in_flight: its unanswered messages

@@ -170,9 +170,9 @@ class Subscription:
     def hand_back_at_once(self) -> None:
         """Hand back unanswered messages without waiting for anything, if `drain` is not over.
 
-        That happens when the event loop ends first: `asyncio.run` cancels all tasks when its main task is
-        over, including the connection's reader and writer. Over a stream of a user's dialer nothing can be
-        sent then.
+        This is for an event loop that ends first: `asyncio.run` cancels all tasks when its main task is over,
+        including the connection's reader and writer. Nothing can be sent then over a stream of a user's
+        dialer.
         """
         connection = self._connection
         if connection is None or connection.ended or self._released.is_set():
@@ -181,8 +181,8 @@ class Subscription:
             self._stopping = True
             self.ready.stop(anyio.current_time())
             # RDY 0 goes first, or nsqd would push the requeued messages to this connection again. CLS would
-            # be answered, and if this process is gone by then, nsqd executes nothing more: with deflate,
-            # that happens.
+            # not do: nsqd answers it, and if this process has ended by then, nsqd executes nothing more (seen
+            # with deflate).
             connection.outbox.put_first(commands.rdy(0))
         _hand_back(self.in_flight.unanswered())
         connection.end_now()

@@ -105,8 +105,8 @@ class Workers:
                             workers.start_soon(exits_in_group, self._work)
                     tasks.cancel_scope.cancel()
         finally:
-            # asyncio's `Task.cancel` may have ended one of the workers, and the group with it. Nobody takes
-            # messages then, and `run` must not go on waiting.
+            # asyncio's `Task.cancel` may have ended one of the workers, and the group with it. Then no worker
+            # takes messages any more, and `run` must not go on waiting.
             self._watching.cancel()
 
     async def _watch(self) -> None:
@@ -126,9 +126,8 @@ class Workers:
         worker = Worker()
         self._deadlines.add(worker)
         while not self._stop.reached:
-            # A scope per message would cost as much as all the rest of handling it. This one is replaced only
-            # when a deadline has cancelled it.
-            # Likewise, its context is replaced only when a handler has changed it.
+            # A scope per message would cost as much as the rest of its handling. This scope is replaced only
+            # when a deadline has cancelled it, and the context only when a handler has changed it.
             context = copy_context()
             with anyio.CancelScope() as worker.scope:
                 await in_own_context(self._take_and_handle(worker, context), context)
@@ -136,7 +135,7 @@ class Workers:
     async def _take_and_handle(self, worker: Worker, context: Context) -> None:
         unchanged = context.copy()
         scope, deadlines = worker.scope, self._deadlines
-        # With something around the handler, `_call_checked` measures the time.
+        # If something wraps the handler, `_call_checked` measures the time.
         meter = self._meter if self._call is self._handler else None
         durations = meter.durations if meter is not None else []
         returned: Any = _NOTHING_YET
@@ -175,9 +174,9 @@ class Workers:
             finally:
                 worker.message = None
             try:
-                if context != unchanged:  # which compares single variables only if one was set
+                if context != unchanged:  # compares variable by variable only if one was set
                     return
-            except Exception:  # noqa: BLE001 - from the `__eq__` of a value, which has changed then
+            except Exception:  # noqa: BLE001 - from the `__eq__` of a value, so that value has changed
                 return
 
     async def _call_checked(self, subject: Message | Batch) -> object:
@@ -238,7 +237,7 @@ def _kept_alive(handler: Callable[[Message], Awaitable[object]]) -> Callable[[Me
 class BatchWorkers(Workers):
     """Tasks that take batches and run the handler on them.
 
-    :param batches: where they take the batches, one task after the other
+    :param batches: the source of the batches; one task at a time takes from it
     :param keep_alive: whether to touch the messages of each batch while its handler and middleware run
     """
 
@@ -246,7 +245,7 @@ class BatchWorkers(Workers):
         super().__init__(*arguments, **options)
         self._batches = batches
         self._keep_alive = keep_alive
-        # One task collects at a time. Several would share the messages that come, and fill no batch.
+        # One task collects at a time. Several would share the arriving messages, and fill no batch.
         self._taking = anyio.Lock()
 
     async def _take_and_handle(self, worker: Worker, context: Context) -> None:

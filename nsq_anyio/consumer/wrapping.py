@@ -29,8 +29,8 @@ class Wrapping:
     ) -> Around[Handling]:
         """Return the middleware around ``messages``; their own blocks are not wrapped again.
 
-        :param in_generator: whether that is in an async generator. Then there is no shield, because its scope
-            would stay open in the task of a caller who abandons the generator
+        :param in_generator: whether the block is in an async generator. Then there is no shield: if the
+            caller abandoned the generator, the shield's scope would stay open in the caller's task
         """
         for message in messages:
             if isinstance(message, WrappedMessage):

@@ -43,11 +43,11 @@ class Subscribed(ConsumerEvent):
 class ConnectFailed(ConnectionEvent):
     """A connection could not be opened.
 
-    The hook is called each time. While it lasts, a producer logs it after pauses that double from 5 seconds
-    to 5 minutes; the attempts of a consumer become rare themselves.
+    The hook is called each time. A producer logs the first failure, and later ones after pauses that double
+    from 5 seconds to 5 minutes. A consumer logs each failure, since its attempts become rare.
 
-    :ivar retry_in: the seconds until the next attempt; None if there is none. A consumer by nsqlookupd polls
-        first, and tries again only if the nsqd is still listed
+    :ivar retry_in: the seconds until the next attempt; None if there is none. With nsqlookupds, a consumer
+        polls first, and tries again only if the nsqd is still listed
     """
 
     level: ClassVar[int] = logging.WARNING
@@ -128,7 +128,7 @@ class LookupFailed(ConnectionEvent):
 class TopicUnknown(ConsumerEvent):
     """For 5 seconds, the nsqlookupds that answered have listed no nsqd with the topic.
 
-    Emitted once, until one is listed.
+    Emitted once, until such an nsqd is listed.
 
     :ivar retry_in: the seconds until the next poll
     :ivar was_known: whether an nsqd with the topic was listed before
@@ -153,7 +153,7 @@ class TopicUnknown(ConsumerEvent):
 class NoNsqdKnown(Event):
     """For 5 seconds, the nsqlookupds that answered have listed no nsqd to publish to.
 
-    Emitted once, until one is listed.
+    Emitted once, until an nsqd is listed.
 
     :ivar retry_in: the seconds until the next poll
     :ivar was_known: whether an nsqd was listed before

@@ -131,9 +131,9 @@ class AbandonedThreadEnded(MessageEvent):
 
 @dataclass(frozen=True, slots=True)
 class Starved(ConsumerEvent):
-    """For 5 seconds, a task has waited for a message, while all that ``max_in_flight`` allows are unanswered.
+    """A task has waited for a message for 5 seconds, but ``max_in_flight`` messages are unanswered.
 
-    While that lasts, or comes again, it is reported after pauses that double from 5 seconds to 5 minutes.
+    A starvation that lasts or recurs is reported after pauses that double from 5 seconds to 5 minutes.
 
     :ivar unanswered: the number of messages that were received and are not answered
     :ivar seconds: the time since the last of them arrived
@@ -221,8 +221,8 @@ class MessageDiscarded(MessageEvent):
 class GaveUp(MessageEvent):
     """A message is given up: it is finished, although it was not handled.
 
-    :ivar error: how its last attempt failed, the ``max_attempts``-th or a later one; None if no handler had
-        it this time, because it was delivered more than ``max_deliveries`` times
+    :ivar error: how its last attempt failed, the ``max_attempts``-th or a later one; None if no handler was
+        called this time, because it was delivered more than ``max_deliveries`` times
     """
 
     level: ClassVar[int] = logging.ERROR

@@ -35,7 +35,7 @@ class _Frequent:
 
     def __init__(self) -> None:
         self.next_line_at = 0.0
-        self.last: Event | None = None  # the last that was not logged yet
+        self.last: Event | None = None  # the last event that was not logged yet
         self.unlogged = 0
 
 
@@ -43,7 +43,7 @@ class Emitter:
     """Logs events and hands them to the user's hook.
 
     :param end: takes `SystemExit` and `KeyboardInterrupt` of the hook, and ends the block with them. Raised
-        from a task of a connection, they would break off asyncio's event loop. None to raise them
+        from a task of a connection, they would abort asyncio's event loop. None to raise them
     :ivar source: the consumer's topic and channel; empty in a producer
     :ivar connection_source: the same for events that producers emit too; its values are None in a producer
     """

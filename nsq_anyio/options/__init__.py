@@ -1,6 +1,6 @@
 """Options, validated on construction. All durations are in seconds, all sizes in bytes.
 
-The ranges are those of nsqd 1.3.0 where nsqd has fixed ones. A limit that depends on nsqd's configuration
+Where nsqd 1.3.0 has a fixed range, the same range applies here. A limit that depends on nsqd's configuration
 (the longest heartbeat interval, for example) is checked by nsqd, whose refusal is raised.
 
 Each option is declared once, at its field; `nsq_anyio.options.declaration` derives everything else from it.

@@ -1,4 +1,4 @@
-"""Other clients' names for options: a keyword that is one of them fails with the name here."""
+"""Other clients' names for options. A call that uses one fails with an error that gives our name."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "authSecret": "auth_secret",
     "tlsVerification": "verify",
 }
-"""By other clients' names, the parameter or option here, or the code to write instead."""
+"""Maps other clients' names to the parameter or option here, or to the code to write instead."""
 
 _IN_THREADS: Final[Mapping[str, str]] = {
     "message_handler": "`consumer.run(handler)` in the block",
@@ -97,10 +97,10 @@ _FUNCTIONS: Final = ("consume", "produce")
 
 
 def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that another client's name for a keyword fails with the name here.
+    """Decorate a function so that the error for another client's keyword gives our name.
 
-    An option that belongs elsewhere, such as ``consume(max_attempts=5)``, fails with its place, and a
-    misspelt one with a suggestion.
+    The error for an option that belongs elsewhere, as in ``consume(max_attempts=5)``, gives its place. The
+    error for a misspelt option gives a suggestion.
     """
     code = cast("FunctionType", function).__code__
     accepted = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
@@ -119,7 +119,7 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
-    """Return what to do about a keyword; None if it resembles no option."""
+    """Return the remedy for an unexpected keyword; None if it resembles no option."""
     if instead := _instead(given, names, accepted):
         return f"use {instead}"
     from difflib import get_close_matches  # noqa: PLC0415 - only a misspelt option needs it
@@ -130,7 +130,7 @@ def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> s
 
 
 def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
-    """Return how to write a keyword; None for an unknown one."""
+    """Return the code to write for a keyword; None for an unknown keyword."""
     ours = given if given in accepted else names.get(given, given)
     if ours in accepted:
         return f"{ours}=..."
@@ -148,7 +148,7 @@ def _public(name: str) -> Any:
 
 
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
-    """Return how an option is given; None if it is none."""
+    """Return the code that passes an option; None if there is no such option."""
     # Consumers and producers have some options in common.
     for options in _CLASSES if "topic" in accepted else ("ProducerOptions", *_CLASSES):
         if ours in _names_of(options):

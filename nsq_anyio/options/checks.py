@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ..errors import InvalidOption
 
-# Annotations may name what only type checkers import.
+# Annotations may use names that only type checkers import.
 _UNRESOLVED: dict[str, Any] = {}
 if sys.version_info >= (3, 14):
     from annotationlib import Format

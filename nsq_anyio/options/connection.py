@@ -57,15 +57,15 @@ class ConnectionOptions:
     client_id: Annotated[
         str, Text(default="the host name up to its first dot", go=SAME, identify=Identify(always=True))
     ] = field(default_factory=lambda: socket.gethostname().partition(".")[0])
-    """What nsqadmin shows as the client's id (default the host name up to its first dot)."""
+    """The client's id, which nsqadmin shows (default the host name up to its first dot)."""
     hostname: Annotated[str, Text(default="the host name", go=SAME, identify=Identify(always=True))] = field(
         default_factory=socket.gethostname
     )
-    """What nsqadmin shows as the client's host (default the host name)."""
+    """The client's host, which nsqadmin shows (default the host name)."""
     user_agent: Annotated[
         str, Text(default="``nsq-anyio/<version>``", go=SAME, identify=Identify(always=True))
     ] = field(default_factory=default_user_agent)
-    """What nsqadmin shows as the client's software (default ``nsq-anyio/<version>``)."""
+    """The client's software, which nsqadmin shows (default ``nsq-anyio/<version>``)."""
     dial_timeout: Annotated[float, Seconds(low=0.001, go=SAME, spark="connectTimeout")] = 5.0
     """The time to open the transport (seconds: 0.001 or more; default 5)."""
     handshake_timeout: Annotated[float, Seconds(low=0.001)] = 10.0
@@ -138,7 +138,7 @@ class ConnectionOptions:
     (default empty).
     """
     topology_zone: Annotated[str, Text(default="empty", identify=Identify())] = ""
-    """The zone within that region (default empty)."""
+    """The zone within ``topology_region`` (default empty)."""
     dialer: Annotated[
         "Dialer | None", Value(valid=is_function_or_none, use="an async function of an address", spark="")
     ] = None
@@ -154,9 +154,9 @@ class ConnectionOptions:
             spark="",
         ),
     ] = None
-    """Where to reach nsqds that nsqlookupds name by addresses that are not reachable from here: a mapping
-    from ``host:port`` to ``host:port``, or a function of host and port that returns both or ``host:port``;
-    addresses given as ``nsqd`` are not mapped (default None).
+    """Where to reach nsqds whose advertised addresses cannot be reached from here: a mapping from
+    ``host:port`` to ``host:port``, or a function of host and port that returns ``(host, port)`` or
+    ``host:port``; addresses given as ``nsqd`` are not mapped (default None).
     """
 
     def __post_init__(self) -> None:

@@ -31,7 +31,9 @@ class ConsumerOptions(LookupdOptions):
     0.5).
     """
     max_reconnect_delay: Annotated[float, Seconds(low=0.001)] = 60.0
-    """The longest such delay, not less than ``reconnect_delay`` (seconds: 0.001 or more; default 60)."""
+    """The longest delay between attempts to reconnect, not less than ``reconnect_delay`` (seconds: 0.001 or
+    more; default 60).
+    """
     max_attempts: Annotated[int, Integer(low=0, high=_MOST_ATTEMPTS, unit="deliveries", go=SAME)] = 5
     """A message whose handling fails is given up if nsqd has delivered it this often; 0 for never
     (deliveries: 0 to 65535; default 5).
@@ -55,11 +57,12 @@ class ConsumerOptions(LookupdOptions):
     (seconds: 0 or more; default 90).
     """
     requeue_strategy: Annotated[_RequeueStrategy, Choice(choices=get_args(_RequeueStrategy))] = "linear"
-    """How it grows: ``linear`` multiplies it by the attempts so far, ``exponential`` doubles it with each
-    further attempt ('linear' or 'exponential'; default 'linear').
+    """How ``requeue_delay`` grows: ``linear`` multiplies it by the attempts so far, ``exponential`` doubles
+    it with each further attempt ('linear' or 'exponential'; default 'linear').
     """
     max_requeue_delay: Annotated[float, Seconds(low=0, high=3600, go=SAME)] = 900.0
-    """The longest such delay; nsqd's own limit is 3600 by default (seconds: 0 to 3600; default 900)."""
+    """The longest delay of a requeue; nsqd's own limit is 3600 by default (seconds: 0 to 3600; default 900).
+    """
     rdy_policy: Annotated[_RdyPolicy, Choice(choices=get_args(_RdyPolicy))] = "lend"
     """How connections share max_in_flight: ``lend`` lets busy ones use the share of idle ones, ``even`` gives
     each the same ('lend' or 'even'; default 'lend').
@@ -124,6 +127,6 @@ class ConsumerOptions(LookupdOptions):
 
     @property
     def _most_deliveries(self) -> int:
-        """How often a message is delivered at most before it is given up unhandled."""
+        """The most deliveries of a message before it is given up unhandled."""
         wanted = 20 * self.max_attempts if self.max_deliveries is None else self.max_deliveries
         return min(wanted, _MOST_ATTEMPTS) or _MOST_ATTEMPTS

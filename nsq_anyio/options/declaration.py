@@ -1,11 +1,11 @@
-"""The declarations of options, ``Annotated[type, kind] = default`` at each field, and what follows from them.
+"""The declarations of options, ``Annotated[type, kind] = default`` at each field, with checks and docstrings.
 
 This module derives the check of each value, and the docstring of the class from the docstrings below its
 fields. Other modules derive the keys of ``--consumer-opt`` and ``--producer-opt``, Spark's options, IDENTIFY,
 and the tables of the documentation.
 
-The docstrings stand where editors look for them. The compiler leaves them out, so they are read from the
-source, and only when somebody asks for one.
+Editors look for a docstring below a field, but the compiler leaves it out. So the docstrings are read from
+the source, at their first use.
 
 A module that declares options has no ``from __future__ import annotations``: the annotations would be
 strings, and evaluating them would slow down each import.
@@ -48,7 +48,7 @@ class Declared(NamedTuple):
 
     @property
     def facts(self) -> str:
-        """Unit, range and default, with which the text of the option ends; empty if it has none of them."""
+        """Unit, range and default, as at the end of the option's text; empty if it has none of them."""
         option, default = self.option, self.default_text
         unit = f"{option.unit}: " if isinstance(option, Number) and option.unit else ""
         facts = [f"{unit}{option.range}" if option.range else "", f"default {default}" if default else ""]
@@ -95,8 +95,8 @@ def options_or_default(
 ) -> OptionsT:
     """Return the options that were given, or new ones.
 
-    :param package: where the error finds the class
-    :raises InvalidOption: for anything else
+    :param package: the name of the package in the error
+    :raises InvalidOption: for a value of another type
     """
     if given is None:
         return options()
@@ -110,7 +110,7 @@ def options_or_default(
 @cache
 def texts(options: type) -> Mapping[str, str]:
     """Return the docstring below each field of a class; empty where the source is not installed."""
-    # Few programs ask for texts.
+    # Few programs need texts.
     import ast  # noqa: PLC0415
     import inspect  # noqa: PLC0415
     from textwrap import dedent  # noqa: PLC0415
@@ -132,7 +132,7 @@ def texts(options: type) -> Mapping[str, str]:
 
 
 def descriptions(options: type) -> Mapping[str, str]:
-    """Return what each option is, without its unit, range and default."""
+    """Return the description of each option, without its unit, range and default."""
     written = texts(options)
     return {
         each.name: written[each.name].removesuffix(f"{each.facts}.")
@@ -142,10 +142,9 @@ def descriptions(options: type) -> Mapping[str, str]:
 
 
 def documented(options: _Class) -> _Class:
-    """Add a line for each option to the docstring of a class of options, when somebody reads it.
+    """Add a line for each option to the docstring of a class of options, when it is read.
 
-    The signature has the types alone. The constructor fails for the names of other clients with the names
-    here.
+    The signature shows the types alone. The constructor's error for another client's keyword gives our name.
     """
     types = {each.name: each.type for each in fields(options)}
     make = cast("Any", options).__init__

@@ -33,7 +33,7 @@ def boolean(text: str) -> bool:
 def duration(text: str) -> float:
     """Return the seconds of a Go duration, such as ``60s``, ``1m30s``, ``1.5h``, ``100ms`` or ``0``.
 
-    :raises InvalidOption: if the text is not a duration, or a longer one than Go has
+    :raises InvalidOption: if the text is not a duration, or exceeds the longest that Go allows
     """
     if text == "0":
         return 0.0

@@ -4,7 +4,7 @@
 
     poll_interval: Annotated[float, Seconds(low=0.01, go=SAME)] = 60.0
 
-Below the field, a docstring says what the option is.
+Below the field, a docstring describes the option.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ class Text(Value):
         super().check(name, value)
 
     def parse(self, text: str, *, go: bool = False) -> str:
-        """Return the text, which only as a flag of Go's may be empty."""
+        """Return the text, which may be empty only with ``go``."""
         if not text and not go:
             raise InvalidOption("the text is empty")
         return text

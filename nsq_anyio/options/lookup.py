@@ -23,8 +23,8 @@ class LookupdOptions:
     lookupd_poll_timeout: Annotated[float, Seconds(low=0.001, go=SAME, spark="")] = 10.0
     """The time for one nsqlookupd's answer (seconds: 0.001 or more; default 10)."""
     lookupd_tls: Annotated[bool | ssl.SSLContext | TLSOptions, TLS(spark="")] = False
-    """How https nsqlookupds are verified, as ``ConnectionOptions.tls``; False and True trust the system's
-    authorities (default False).
+    """How nsqlookupds with https are verified, as with ``ConnectionOptions.tls``, except that False, like
+    True, trusts the system's authorities (default False).
     """
     lookupd_authorization: Annotated[
         bool,

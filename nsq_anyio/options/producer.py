@@ -46,7 +46,9 @@ class ProducerOptions(LookupdOptions):
     max_batch_messages: Annotated[int, Integer(low=1, unit="messages", spark="batchRows")] = 500
     """The most messages that ``coalesce`` sends together (messages: 1 or more; default 500)."""
     max_batch_bytes: Annotated[int, Integer(low=1, unit="bytes", spark="batchBytes")] = 1024 * 1024
-    """The largest total size of their bodies (bytes: 1 or more; default 1 MiB)."""
+    """The largest total size of the bodies that ``coalesce`` sends together (bytes: 1 or more; default 1
+    MiB).
+    """
     connect_timeout: Annotated[float, Seconds(low=0)] = 10.0
     """How long a publish waits for a connection before `NotSent` (seconds: 0 or more; default 10)."""
     publish_timeout: Annotated[float, Seconds(low=0.001)] = 60.0
@@ -56,13 +58,17 @@ class ProducerOptions(LookupdOptions):
     0.001 or more; default 0.1).
     """
     max_reconnect_delay: Annotated[float, Seconds(low=0.001)] = 10.0
-    """The longest such delay, not less than ``reconnect_delay`` (seconds: 0.001 or more; default 10)."""
+    """The longest delay between attempts to reconnect, not less than ``reconnect_delay`` (seconds: 0.001 or
+    more; default 10).
+    """
     max_outstanding: Annotated[int, Integer(low=1, unit="messages", spark="maxInFlight")] = 10_000
     """The most messages that await the answer of one nsqd; further publishes wait (messages: 1 or more;
     default 10000).
     """
     max_outstanding_bytes: Annotated[int, Integer(low=1, unit="bytes")] = 64 * 1024 * 1024
-    """The largest total size of their commands (bytes: 1 or more; default 64 MiB)."""
+    """The largest total size of the commands that await the answer of one nsqd (bytes: 1 or more; default 64
+    MiB).
+    """
     max_msg_size: Annotated[int, Integer(low=1, unit="bytes")] = 1024 * 1024
     """The largest body of a message (nsqd: --max-msg-size) (bytes: 1 or more; default 1 MiB)."""
     max_body_size: Annotated[int, Integer(low=1, unit="bytes")] = 5 * 1024 * 1024
@@ -72,7 +78,7 @@ class ProducerOptions(LookupdOptions):
     drain_timeout: Annotated[float, Seconds(low=0)] = 10.0
     """How long the end of the block waits for outstanding answers (seconds: 0 or more; default 10)."""
     cancelled_drain_timeout: Annotated[float, Seconds(low=0)] = 1.0
-    """The same when the block is cancelled (seconds: 0 or more; default 1)."""
+    """How long a cancelled block waits for outstanding answers (seconds: 0 or more; default 1)."""
 
     def __post_init__(self) -> None:
         check(self)

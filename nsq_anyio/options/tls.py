@@ -18,7 +18,7 @@ class MinimumVersion(Choice):
     """The oldest version of TLS."""
 
     def parse(self, text: str, *, go: bool = False) -> str:
-        """Return the version; for Go's flags by go-nsq's name too, and one before 1.2 raised to 1.2."""
+        """Return the version. With ``go``, go-nsq's names are accepted too, and older versions mean 1.2."""
         if not go:
             return super().parse(text)
         version = text.lower().removeprefix("tlsv").removeprefix("tls")
@@ -63,7 +63,7 @@ class TLSOptions:
     private_key_file: Annotated[
         str | os.PathLike[str] | None, Text(valid=is_path_or_none, use="a path", go="tls_key")
     ] = None
-    """A file with the certificate's key, PEM; None when ``certificate_file`` holds it as well (default None).
+    """A file with the certificate's key, PEM; None if ``certificate_file`` also holds the key (default None).
     """
     private_key_password: Annotated[str | None, Text(valid=_is_password, is_secret=True)] = field(
         default=None, repr=False

@@ -27,7 +27,7 @@ _HEALTHY_SPELL = 30.0
 
 
 class ReconnectDelay:
-    """A delay that doubles with each failure up to a maximum. Each one is shortened at random by up to half.
+    """A delay that doubles with each failure up to a maximum, and is shortened at random by up to half.
 
     :param initial: the first delay in seconds
     :param maximum: the longest delay in seconds

@@ -1,4 +1,4 @@
-"""The host pool: which nsqd gets a publish.
+"""The host pool: the choice of an nsqd for each publish.
 
 The two modes that watch health follow go-hostpool, which nsq_to_nsq uses: a failed host is left out for a
 time that doubles with each further failure, and ``epsilon_greedy`` prefers hosts that answer fast.
@@ -155,7 +155,7 @@ class FailingHosts(RoundRobin[HostT]):
         return host
 
     def failed(self, host: HostT, now: float) -> float | None:
-        """Record a failure; one while the host is left out changes nothing."""
+        """Record a failure; a failure while the host is left out changes nothing."""
         health = self._of(host)
         if health.retry_at > now:
             return None

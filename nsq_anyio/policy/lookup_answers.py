@@ -3,12 +3,12 @@
 nsqlookupds do not coordinate, so the union of their answers counts (building client libraries,
 "Discovery"). The last answer of an nsqlookupd that fails stays in force: its outage disconnects no consumer.
 
-An nsqd that was left is dialled again only if an answer lists it that was asked for since ("Connection
-Handling"). An older answer may list it because its topic was not deleted there yet, and SUB would create the
-topic again.
+After a connection has ended, its nsqd is dialled again only if it is listed in an answer that was requested
+since ("Connection Handling"). An older answer may still list an nsqd whose topic was deleted meanwhile, and
+SUB would create the topic again.
 
 A tombstone is set for one topic on one nsqd, before the topic is deleted there or the nsqd is shut down. For
-45 s, nsqlookupd does not name the nsqd to consumers of the topic (nsqlookupd: --tombstone-lifetime).
+45 s, nsqlookupd does not list the nsqd to consumers of the topic (nsqlookupd: --tombstone-lifetime).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Directory(Generic[AddressT]):
 
     def __init__(self) -> None:
         self._answers: dict[str, tuple[AddressT, ...]] = {}
-        self._since: dict[str, float] = {}  # when each was in force for certain
+        self._since: dict[str, float] = {}  # when each answer was last certain to be in force
         self._absent: dict[AddressT, int] = {}
 
     def answered(self, nsqlookupd: str, nsqds: Iterable[AddressT], asked: float) -> None:
@@ -53,7 +53,7 @@ class Directory(Generic[AddressT]):
     def missing(self, left: Mapping[AddressT, float]) -> list[AddressT]:
         """Return the nsqds of `wanted` to dial.
 
-        :param left: when each nsqd was left that was dialled before; infinity until then
+        :param left: when the use of each nsqd ended; infinity while it is in use
         """
         listed = (
             nsqd

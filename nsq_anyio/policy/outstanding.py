@@ -1,8 +1,8 @@
 """A bound on the messages that nsqd may have unanswered on a connection whose RDY count was lowered.
 
 nsqd does not say when it has handled a RDY. Until it has, it goes by the old count, and messages that it
-pushes meanwhile arrive even later. No other command tells: another goroutine sends heartbeats, a FIN has no
-answer, and a TOUCH that fails on purpose would be an error in nsqd's log each time. Two things bound the
+pushes meanwhile arrive even later. No other command shows it: another goroutine sends heartbeats, a FIN has
+no answer, and a TOUCH that fails on purpose would be an error in nsqd's log each time. Two things bound the
 number of these messages:
 
 - nsqd executes commands in order. Until it handles the RDY, it has seen only the answers that were sent
@@ -47,7 +47,7 @@ class Outstanding:
         return self._most - answered if self._most else 0
 
     def settles_at(self, answered: int, last_arrival: float) -> float | None:
-        """Return when, if no bytes arrive, nothing can be outstanding any more; None if nothing is now.
+        """Return when nothing can be outstanding any more if no bytes arrive; None if nothing is outstanding.
 
         :param last_arrival: when any bytes last arrived on this connection
         """

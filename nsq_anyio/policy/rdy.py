@@ -88,8 +88,8 @@ def plan(
             if more > 0:
                 granted[c.key] += more
                 free -= more
-    # While more than the budget is held, none is raised to what it may still hold: its nsqd may already know
-    # the lower count.
+    # While more than the budget is held, no count is raised to what its connection may still hold: nsqd may
+    # already know the lower count.
     excess = max(-room, 0)
     raised = {c.key: min(targets[c.key], needed[c.key] - excess + granted[c.key]) for c in wanting}
     return lowered, {c.key: raised[c.key] for c in wanting if raised[c.key] > c.rdy}
@@ -153,8 +153,9 @@ def _in_turns(
         counts[connection.key] = 1
     waiting = [connection for connection in connections if not counts[connection.key]]
     rng.shuffle(waiting)  # a random order for connections that have waited equally long
-    # A connection that has just passed its turn on waits from now, however long ago its turn began. As long
-    # as its slot is kept for messages on their way, no other connection gives up a turn in its place.
+    # A connection that has just passed its turn on counts as waiting from now, however long ago its turn
+    # began. As long as its slot is kept for messages on their way, no other connection gives up a turn in its
+    # place.
     waiting.sort(key=lambda c: (now if c.rdy > 0 or c.outstanding > 0 else c.turn_changed_at, c.rdy == 0))
     for connection in waiting[: budget - len(holders[:budget])]:
         counts[connection.key] = 1

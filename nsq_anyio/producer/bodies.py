@@ -85,7 +85,7 @@ def check_bodies(bodies: Iterable[Body], options: ProducerOptions) -> list[bytes
 def sealed(body: Body, headers: Mapping[str, str], options: ProducerOptions) -> bytes:
     """Return the body in an envelope with the headers; the body itself if there are none.
 
-    :raises InvalidOption: if an envelope cannot have the headers
+    :raises InvalidOption: if an envelope cannot hold the headers
     :raises InvalidBody: as `check_body` does
     """
     return _head(headers) + check_body(body, options)
@@ -96,7 +96,7 @@ def sealed_bodies(
 ) -> list[bytes]:
     """Return each of the bodies in an envelope with the headers; the bodies themselves if there are none.
 
-    :raises InvalidOption: if an envelope cannot have the headers
+    :raises InvalidOption: if an envelope cannot hold the headers
     :raises InvalidBody: as `check_bodies` does
     """
     head = _head(headers)

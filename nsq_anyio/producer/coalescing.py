@@ -127,8 +127,8 @@ class CoalescedBatch(Publication):
 class Batcher:
     """Gathers the publishes of all tasks into batches, one for each topic at a time.
 
-    While one batch of a topic is outstanding, the next one gathers. Two outstanding at a time measured
-    slower.
+    While one batch of a topic is outstanding, the next one gathers. Two outstanding batches at a time
+    measured slower.
     """
 
     def __init__(self, dispatcher: Dispatcher, options: ProducerOptions) -> None:

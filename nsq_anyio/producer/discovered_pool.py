@@ -1,6 +1,6 @@
-"""The connections of a producer that discovers its nsqds: all that the nsqlookupds list.
+"""The connection pool of a producer that discovers its nsqds through nsqlookupds.
 
-It is loaded late, with the HTTP client, by producers that have nsqlookupds.
+Only producers with nsqlookupds import this module, because it needs the HTTP client.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class DiscoveredPool(Pool):
         return super().pick(topic, messages, size, now, refused_by)
 
     def lost(self) -> None:
-        """Poll soon: the nsqlookupds may know that the nsqd is gone, or know another."""
+        """Poll soon: the nsqlookupds may know that the nsqd is gone, or list another."""
         self._discovery.poll_soon()
 
     def why_not_open(self) -> str:
@@ -140,7 +140,7 @@ class DiscoveredPool(Pool):
 
 
 class NodeDiscovery(Discovery):
-    """The discovery of all nsqds that nsqlookupds list, which call them nodes.
+    """The discovery of all nsqds that nsqlookupds list; their API calls them nodes.
 
     :ivar tombstones: the nsqds that a publish to a topic avoids
     """

@@ -93,7 +93,7 @@ class InParts:
         self.maybe = len(part)
         try:
             if len(part) == 1:
-                await self._producer.publish(topic, part[0])  # PUB may accept what is too large for MPUB
+                await self._producer.publish(topic, part[0])  # it may be too large for MPUB only
             else:
                 await self._producer.publish_many(topic, part)
         except (PublishRejected, NotSent):

@@ -1,4 +1,4 @@
-"""`produce`, which opens a producer."""
+"""The `produce` function, which opens a producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The producer that ``async with nsq.produce(...)`` yields, and the one that has middleware."""
+"""The producer that ``async with nsq.produce(...)`` yields, and its subclass with middleware."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Producer(InBlock):
     ) -> None:
         """Publish several messages, all or none (MPUB), and return once nsqd has stored them.
 
-        If this is cancelled, the same holds for all messages together as for the message of `publish`.
+        A cancellation has the same effect on all messages as on the message of `publish`.
 
         :param bodies: 1 or more, each of 1 to ``max_msg_size`` bytes. Their sizes, plus 4 bytes for each and
             4 for their number, add up to at most ``max_body_size``
@@ -204,7 +204,7 @@ class Producer(InBlock):
         await self._publish(Command.MPUB, topic, commands.mpub(topic, checked), len(checked))
 
     async def _publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
-        """As `publish_many`, for bodies that the caller has checked, and without middleware."""
+        """Publish bodies that the caller has checked, as `publish_many` does, but without middleware."""
         await self._publish(Command.MPUB, topic, commands.mpub(topic, bodies), bodies.messages)
 
     async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> Publication:
@@ -300,8 +300,8 @@ class Publishing:
     :ivar outcome: None until the publish has ended. Then "stored"; "rejected" (`PublishRejected`); "not_sent"
         (`NotSent`, or any error raised before anything was sent); "unknown" (`OutcomeUnknown`); or
         "cancelled". An error that a middleware raises or suppresses later does not change it
-    :ivar nsqd: the address of the nsqd that stored the messages; None before that, if no nsqd did, and if
-        ``coalesce`` sent them together with others
+    :ivar nsqd: the address of the nsqd that stored the messages; None until then, if no nsqd stored them, or
+        if ``coalesce`` sent them together with others
     :ivar error: the exception of the publish, or of a middleware inside this one; None if there is none
     """
 
@@ -320,7 +320,7 @@ class Publishing:
         return f"<Publishing {self.messages} messages to {self.topic}, {self.outcome or 'running'}>"
 
     def _ended(self, error: BaseException | None) -> None:
-        """Note how the publish, and the middleware inside the one that exits next, have ended."""
+        """Set the error, and the outcome if it is not set, before the next middleware exits."""
         self.error = error
         if self.outcome is None:
             self.outcome = _outcome(error)

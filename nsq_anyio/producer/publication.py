@@ -1,7 +1,7 @@
 """A publish until its outcome: its command, its attempts, and the event that its callers wait for.
 
-The verdict on a failed attempt, the watch of the deadlines and the report of successes belong to it. One task
-watches all deadlines: a timer or cancel scope for each publish would cost as much as the rest of it.
+The module also holds the verdict on a failed attempt, the watch over deadlines, and the reports of successes.
+One task watches all deadlines: a timer or cancel scope for each publish would cost as much as the rest of it.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def verdict(attempt: Attempt) -> Verdict:
     if not isinstance(error, ServerError):
         return Verdict.UNKNOWN if attempt.maybe_executed else Verdict.NOT_EXECUTED
     if error.code in AUTH_FAILURE_CODES:
-        # nsqd asks its auth server again once an authorization has expired, and does not reach it.
+        # Once an authorization has expired, nsqd asks its auth server again, and does not reach it.
         return Verdict.NOT_EXECUTED
     if error.code == "E_MPUB_FAILED":
         # nsqd 1.3.0 queues the messages of an MPUB one by one, and stops at the first failure.
@@ -224,7 +224,7 @@ def block_ended() -> NotSent:
 class Deadlines:
     """Watches publications.
 
-    :param pending: publications without an outcome; whoever adds one calls `check_earlier` if its deadline
+    :param pending: publications without an outcome; code that adds one calls `check_earlier` if its deadline
         comes before `next_check`
     :param expire: called with each publication whose deadline has passed, and with the time
     :ivar next_check: the deadline at which the publications are checked next

@@ -72,7 +72,7 @@ class ProducerStatistics:
     :ivar not_sent: failed, and certainly not stored
     :ivar unknown: failed, and perhaps stored
     :ivar resent: sent again; each time counts
-    :ivar per_connection: the same for each nsqd
+    :ivar per_connection: one snapshot per nsqd
     """
 
     connections: int

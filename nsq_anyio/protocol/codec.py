@@ -21,7 +21,7 @@ SWITCH = "NSQ_ANYIO_CODEC"
 """The name of an environment variable: ``python`` avoids the compiled codec, ``compiled`` insists on it."""
 
 INTERFACE = 3
-"""The ``INTERFACE`` of the codecs that fit. A change of what both packages rely on raises it in both."""
+"""The ``INTERFACE`` of compatible codecs. A change of the interface raises the number in both packages."""
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")

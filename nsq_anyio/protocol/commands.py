@@ -67,7 +67,7 @@ def rdy(count: int) -> bytes:
 
 
 fin: Callable[[bytes], bytes] = b"FIN %b\n".__mod__
-"""``FIN``: the message with this id was processed. Called for every message, so it is all in C."""
+"""``FIN``: the message with this id was processed. Called for every message, so it runs in C alone."""
 
 
 def fins(message_ids: Sequence[bytes]) -> bytes:

@@ -13,7 +13,7 @@ from .receive_buffer import ReceiveBuffer
 
 
 class StreamCodec(Protocol):
-    """Both directions of one connection. They share no state, so one task may use each."""
+    """Both directions of one connection. They share no state, so each may have its own task."""
 
     def compress(self, data: bytes) -> bytes:
         """Compress and flush ``data``: the peer can decompress all of it. Send all results in order."""

@@ -126,7 +126,7 @@ class FrameDecoder(FrameBuffer, Generic[SourceT, MessageT]):
         if self._parts:
             if not (data := self._joined(data)):
                 return [], []
-        elif data == _OK_FRAME:  # most of what arrives while one task publishes; it is within any limit
+        elif data == _OK_FRAME:  # the usual chunk while one task publishes; it is within any limit
             return [], [OK]
 
         messages: list[MessageT] = []

@@ -96,11 +96,11 @@ class IdentifyReply:
 
 @dataclass(frozen=True, slots=True)
 class AuthReply:
-    """nsqd's answer to AUTH: what it has learnt from its auth server.
+    """nsqd's answer to AUTH, which it has from its auth server.
 
-    :ivar identity: who this client is
-    :ivar identity_url: where to read about that identity
-    :ivar permission_count: how many authorizations that identity has
+    :ivar identity: the identity of this client
+    :ivar identity_url: the address of a page about that identity
+    :ivar permission_count: the number of authorizations of that identity
     """
 
     identity: str = ""

@@ -11,7 +11,7 @@ from .frames import FRAME_MESSAGE, HEADER_LENGTH, Frame, FrameBuffer, frame_head
 _SIZE_LENGTH = 4
 
 _LARGEST_FRAME = 2**30
-"""With the bytes that were received together with it, a frame of this size still has 32-bit offsets."""
+"""The offsets of a frame of this size, and of the bytes received with it, still fit into 32 bits."""
 
 SourceT = TypeVar("SourceT")
 RunT = TypeVar("RunT")

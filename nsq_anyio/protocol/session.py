@@ -170,7 +170,7 @@ class ClientSession(Generic[RequestT]):
     def _received_error(self, data: bytes) -> Refusal[RequestT] | ResponseFailed:
         command = self._requests[0][0] if self._requests else None
         in_handshake = command in (Command.IDENTIFY, Command.AUTH) or (
-            # The authorization expired after AUTH, and the auth server is away since.
+            # E_AUTH_FAILED here: the authorization has expired since AUTH, and the auth server is away.
             command is Command.SUB and not data.startswith(b"E_AUTH_FAILED")
         )
         error = parse_error(data, handshake=in_handshake)

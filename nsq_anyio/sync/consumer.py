@@ -38,7 +38,7 @@ class Consumer(Lifetime[AsyncConsumer]):
     """Takes the messages of one channel. Made by `consume`; any number of threads may share it.
 
     Iterate over it, call `take` or `batches`, or call `run` with a handler. A signal handler that raises,
-    such as the one for Ctrl-C, ends the wait of the main thread. A message that it was just taking is
+    such as the one for Ctrl-C, ends the wait of the main thread. A message that the thread was just taking is
     delivered again.
     """
 

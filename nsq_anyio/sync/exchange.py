@@ -50,7 +50,7 @@ class Exchange:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this process is a child of the one that has the event loop's thread."""
+        """Whether this process is a forked child of the process that has the event loop's thread."""
         return self.thread.is_forked
 
     def notify(self, function: Callable[[], object]) -> None:
@@ -66,7 +66,7 @@ class Exchange:
     def check_process(self) -> None:
         """Check that this process has the event loop's thread.
 
-        :raises Closed: if it is a forked child of the one that has
+        :raises Closed: if it is a forked child of that process
         """
         self.thread.check_process()
 
@@ -177,8 +177,8 @@ class Exchange:
 class Answers:
     """Answers of the threads, on their way to the event loop, which sends them.
 
-    The first answer wakes the event loop, which then takes all answers. Those that finish messages become one
-    `finish_all`.
+    The first answer wakes the event loop, which then takes all answers. Answers that finish messages become
+    one `finish_all`.
 
     :param wake: schedules a function in the event loop, and does not wait for it
     """

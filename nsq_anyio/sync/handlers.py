@@ -48,7 +48,7 @@ class HandlerThreads:
     """The threads of one `run`.
 
     :param drain_timeout: seconds that running handlers have once the consumer is stopped
-    :param cancelled_drain_timeout: seconds that they have once the consumer is closed or `run` is interrupted
+    :param cancelled_drain_timeout: the same once the consumer is closed or `run` is interrupted
     :param keep_alive: whether to touch each message while its handler and middleware run
     :raises InvalidOption: if the handler is not a plain function
     """
@@ -153,7 +153,7 @@ class HandlerThreads:
                 raise
             return
         if inspect.isawaitable(result):
-            # Every message would end like this. It is left for a program with a valid handler, and not for
+            # Every message would end like this. Leave this one for a program with a valid handler, not for
             # another of these threads.
             self._stop.reached = True
             if not message.responded:
@@ -215,7 +215,7 @@ def _check_handler(handler: object) -> None:
     function: object = handler
     while isinstance(function, functools.partial):
         function = function.func
-    for candidate in (function, getattr(type(function), "__call__", None)):  # noqa: B004 - not whether, but which
+    for candidate in (function, getattr(type(function), "__call__", None)):  # noqa: B004 - the function is wanted
         if inspect.iscoroutinefunction(candidate):
             raise InvalidOption(f"handler={handler!r} is not valid, it is async: {_REMEDY}")
         if inspect.isgeneratorfunction(candidate) or inspect.isasyncgenfunction(candidate):

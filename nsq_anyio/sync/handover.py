@@ -2,7 +2,7 @@
 
 Taking a message that has been handed over costs no lock and no wake-up. A thread that finds none asks the
 event loop for more, and waits. The event loop hands over many at a time, and only while threads wait. So
-messages that nobody takes stay in the consumer's inbox, which drops those that time out.
+messages that no thread takes stay in the consumer's inbox, which drops them when they time out.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Handover:
         self._takers.wake(len(messages))
 
     def end(self) -> list[AsyncMessage]:
-        """End all waits, and return the messages that nobody has taken."""
+        """End all waits, and return the messages that no thread has taken."""
         self.ended = True
         left = self._take_ready(len(self._messages))
         self.wake_all()
@@ -110,7 +110,7 @@ class Handover:
         return self._takers.wait_for(has_messages, deadline, self._ask)
 
     def wait_until(self, is_true: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait up to ``seconds`` until ``is_true()``. Whoever makes it true calls `wake_all`."""
+        """Wait up to ``seconds`` until ``is_true()``. Code that makes it true must call `wake_all`."""
         self._others.wait_for(is_true, None if seconds is None else time.monotonic() + seconds)
 
     def wake_all(self) -> None:

@@ -61,9 +61,9 @@ class Lifetime(Generic[BlockT]):
         self._leave(cancelled=not (error is None or isinstance(error, Exception)), raises=error is None)
 
     def close(self) -> None:
-        """End it, as the end of the ``with`` block does. Further calls do nothing.
+        """Do the same as the end of the ``with`` block.
 
-        In a forked child, `close` does nothing.
+        Further calls, and calls in a forked child, do nothing.
 
         :raises PermanentRefusal: from the first call, if an nsqd has refused permanently
         """
@@ -151,7 +151,7 @@ class Lifetime(Generic[BlockT]):
     def _refuse(self, thread: LoopThread[BlockT]) -> NoReturn:
         """Raise the error that has ended the block, or `Closed`."""
         if not (self._closed or thread.is_current):
-            thread.wait_for_end()  # nobody has closed it, so it is ending by itself; then `failure` says why
+            thread.wait_for_end()  # it was not closed, so it is ending by itself; then `failure` says why
         if thread.failure is not None:
             raise thread.failure from None
         self._refuse_closed()

@@ -2,11 +2,11 @@
 
 The thread ends with the block, in bounded time, however the block ends:
 
-- A block that nobody leaves is left when the interpreter exits, after other threads have ended and before
-  anything is torn down.
+- A block that is still open when the interpreter exits is left then, after other threads have ended and
+  before anything is torn down.
 - A forked child does not have the thread. The block ends at once in the child, and continues in the parent.
 - The garbage collector may close an abandoned generator in this very thread. A thread cannot wait for its own
-  end, so the block is only told to end.
+  end, so it only tells the block to end.
 
 Calls reach the event loop through `Calls` and the loop's own wake-up. They take no lock, so a signal handler
 may make a call in the middle of another.
@@ -88,7 +88,7 @@ class LoopThread(Generic[BlockT]):
         self._running: dict[Outcome[Any], tuple[anyio.CancelScope, Coroutine[Any, Any, None]]] = {}
         # Set in the event loop, before `_entered`.
         self._wake: Callable[[Callable[[], None]], object]
-        self._variables: list[tuple[ContextVar[Any], Any]]  # by which AnyIO knows the event loop
+        self._variables: list[tuple[ContextVar[Any], Any]]  # by which AnyIO recognises the event loop
         self._tasks: TaskGroup
         self._leaving: anyio.Event
         self._idle: anyio.Event
@@ -96,13 +96,13 @@ class LoopThread(Generic[BlockT]):
 
     @property
     def is_forked(self) -> bool:
-        """Whether this process is a child of the one that has the thread."""
+        """Whether this process is a forked child of the process that has the thread."""
         return os.getpid() != self.process
 
     def check_process(self) -> None:
         """Check that this process has the thread.
 
-        :raises Closed: if it is a forked child of the one that has
+        :raises Closed: if it is a forked child of that process
         """
         if self.is_forked:
             raise Closed(
@@ -175,7 +175,7 @@ class LoopThread(Generic[BlockT]):
         self._call(function)
 
     def wait_for_end(self) -> None:
-        """Wait until the block has ended. It must have been told to end, or have failed."""
+        """Wait until the block has ended. It must be about to end, or have failed."""
         self._ended.result()  # Python 3.11's `join` believes that an interrupted thread has ended
         self._thread.join()
 
@@ -267,7 +267,7 @@ class LoopThread(Generic[BlockT]):
 
     def _make_calls_while_open(self) -> None:
         try:
-            if not self._calls.over:  # or nothing can be started any more
+            if not self._calls.over:  # after that, nothing can be started any more
                 self._calls.make()
         except BaseException as error:  # noqa: BLE001 - SystemExit here would end Trio's loop without the block
             self._fail(error)

@@ -41,7 +41,7 @@ class Message:
         self.timestamp: int = message.timestamp
         self._message = message
         self._exchange = exchange
-        self._answered = Lock()  # taken by the thread that answers; nobody waits for it
+        self._answered = Lock()  # taken by the thread that answers; no thread waits for it
         self._around: ThreadMiddleware | None = None
         self._tokens: list[tuple[ContextVar[Any], Token[Any]]] = []
 

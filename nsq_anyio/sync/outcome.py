@@ -48,7 +48,7 @@ class Outcome(Generic[ResultT]):
             self._tell()
 
     def settle(self, function: Callable[[], ResultT]) -> None:
-        """Call a function, and set what it returns or raises as the outcome."""
+        """Call a function, and set its result or error as the outcome."""
         try:
             result = function()
         except Exception as error:  # noqa: BLE001 - raised where the result is awaited
@@ -104,7 +104,7 @@ class PublishFuture(Future[None]):
     # In the event loop
 
     def take(self, outcome: Outcome[None]) -> None:
-        """Take an outcome over, unless the future was cancelled."""
+        """Take over an outcome, unless the future was cancelled."""
         if not self._condition.acquire(blocking=False):
             Thread(target=self._take, args=(outcome,), name="nsq-anyio outcome", daemon=True).start()
             return
@@ -173,7 +173,7 @@ class PublishFuture(Future[None]):
                 return
             try:
                 callback(self)
-            except Exception:  # noqa: BLE001 - it is the caller's, and the event loop goes on
+            except Exception:  # noqa: BLE001 - the callback is the caller's, and the event loop goes on
                 _log.exception("a callback of a publish failed: %r", callback)
 
 

@@ -3,8 +3,8 @@
 `threading.Condition` would not be safe here. A thread holds its lock while it checks whether it has to wait,
 and a signal handler may interrupt the thread at that point. If the handler then waits for the event loop, and
 the event loop waits for the lock, both wait for ever. If the handler raises, the lock may stay locked. The
-queues of culsans and aiologic that have a lock fail in the same way, and all of them take a tenth of a second
-to import. With `Waiters`, no thread holds a lock that another one waits for.
+queues of culsans and aiologic that have a lock fail in the same way, and both libraries take a tenth of a
+second to import. With `Waiters`, no thread holds a lock that another one waits for.
 
 A signal handler can miss the moment in which its own thread begins to wait, so only the event loop ends
 waits.
@@ -44,9 +44,9 @@ class Waiters:
         deadline: float | None = None,
         begins: Callable[[], object] | None = None,
     ) -> bool:
-        """Wait until ``is_true`` returns true; return False if it has not done so by ``deadline``.
+        """Wait until ``is_true`` returns true; return False if ``deadline`` passes first.
 
-        :param is_true: called before each wait; whoever makes it true wakes this thread afterwards
+        :param is_true: called before each wait; code that makes it true must wake this thread afterwards
         :param deadline: on `time.monotonic`'s clock; None to wait for ever
         :param begins: called before each wait, when this thread can already be woken
         """
@@ -83,5 +83,5 @@ class Waiters:
             if not is_true():  # it may have become true before the lock was in the queue
                 lock.acquire(timeout=seconds)
         finally:
-            with suppress(ValueError):  # whoever has woken this thread has taken it
+            with suppress(ValueError):  # the thread that has woken this one has taken it
                 self._locks.remove(lock)

@@ -1,11 +1,11 @@
 """asyncio's events and sockets, whose waiting tasks are resumed within the callback of the event loop.
 
 asyncio completes a future by scheduling the wake-up of its task, which then runs in the loop's next
-iteration. An iteration costs a system call and as much Python code as a whole publish. Where a socket's
-callback has received the bytes, it runs the wake-ups itself: first that of the task that waits for the bytes,
-then those of the tasks whose events that task has set, such as the publisher of an answered message, and then
-of those whose events these have set, such as the writer of the next message. What the last ones wake has its
-turn in the next iteration, so that other tasks are not kept waiting.
+iteration. An iteration costs a system call and as much Python code as a whole publish. A socket's callback
+that has received bytes runs the wake-ups itself, in three rounds: the task that waits for the bytes; the
+tasks whose events that task sets, such as the publisher of an answered message; and the tasks whose events
+these tasks set, such as the writer of the next message. Tasks that the third round wakes run in the next
+iteration, so that other tasks are not kept waiting.
 
 A task is never resumed from within another one. A future that is cancelled before its task resumes stays
 cancelled. The mechanism reads two private attributes of asyncio: the callbacks of a future, and the future
@@ -13,7 +13,7 @@ that a task waits for. It checks both each time, and leaves the task to the loop
 
 `anyio.wait_readable` adds the socket to the loop's selector and removes it again for every wait: two system
 calls and much Python code. With RDY 1, where every message waits for a round trip, that was 30 % of the
-client's time and a quarter of the whole. So `AsyncioReadable` keeps the socket in the selector.
+client's time and a quarter of the total. So `AsyncioReadable` keeps the socket in the selector.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def resume(waiter: asyncio.Future[ResultT], result: ResultT) -> None:
         _callback.woken = later
         for each in woken:
             _complete(each, None)
-        _callback.woken = None  # what the last ones wake has its turn in the loop's next iteration
+        _callback.woken = None  # tasks that are woken from here on run in the loop's next iteration
         for each in later:
             _complete(each, None)
     except BaseException:

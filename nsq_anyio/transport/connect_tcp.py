@@ -1,9 +1,9 @@
 """TCP connections to hosts by name. The end of a block never waits for the look-up of a name.
 
 Host names are looked up in daemon threads, for nsqd and for HTTP: httpcore takes `connect_tcp` as its network
-backend. AnyIO leaves the look-up to asyncio's executor. That keeps the loop open until a silent resolver has
-answered, and takes no more calls once the main thread has ended, although threads with `nsq.sync` may live
-on. Trio itself looks names up in such threads.
+backend. AnyIO leaves the look-up to asyncio's executor, which keeps the loop open until a silent resolver has
+answered. It also accepts no more calls once the main thread has ended, although threads with `nsq.sync` may
+live on. Trio itself looks names up in daemon threads.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _DaemonThreads(Executor):
         def run() -> None:
             try:
                 result = fn(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - raised to who awaits it
+            except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
                 future.set_exception(error)
             else:
                 future.set_result(result)

@@ -7,7 +7,7 @@ It replaces AnyIO's ``TLSStream`` for three reasons:
   answer to a KeyUpdate, wait for the next send: RFC 8446, 4.6.3 requires that answer only before the next
   application data.
 - ``send_eof()`` ends one direction only, as NSQ's orderly close requires; AnyIO's raises an error.
-- One ``receive()`` decrypts all records that have arrived; AnyIO's returns one of at most 16 KiB.
+- One ``receive()`` decrypts all records that have arrived; AnyIO's returns one record, of at most 16 KiB.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class TLSStream(Layer):
         except ssl.SSLZeroReturnError:  # read() raises it at the peer's close_notify once we have sent ours
             self._peer_ended = True
         except ssl.SSLError as error:
-            self._failure = self._failure or error  # the first one has the reason
+            self._failure = self._failure or error  # the first error has the reason
         return b"".join(records)
 
     def _check_outgoing(self) -> None:

@@ -1,4 +1,4 @@
-"""The TLS context that options describe."""
+"""The TLS context of a connection, made from its options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MISMATCH = {"KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
 
 
 def tls_options(value: bool | ssl.SSLContext | TLSOptions) -> TLSOptions | None:
-    """Return the `TLSOptions` that the ``tls`` option of a connection means; None for no TLS."""
+    """Return the ``tls`` option of a connection as `TLSOptions`; None for no TLS."""
     if isinstance(value, TLSOptions):
         return value
     if isinstance(value, ssl.SSLContext):

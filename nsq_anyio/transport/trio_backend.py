@@ -1,9 +1,9 @@
 """Trio's events and sockets, with fewer objects and coroutines for each wait than AnyIO's.
 
 Each publish waits for an event. With 2,000 publishes at once, the objects that lived as long as each wait,
-and the garbage collector that visited them, were a third of a publish. So `TrioEvent.wait` is no coroutine
-around Trio's. `TrioReadable` skips the coroutines in which AnyIO finds out that Trio runs, which saves 3 % of
-the instructions of a publish that is awaited.
+and the garbage collector that visited them, were a third of a publish. So `TrioEvent.wait` does not wrap
+Trio's coroutine in another one. `TrioReadable` skips the coroutines in which AnyIO finds out that Trio runs,
+which saves 3 % of the instructions of a publish that is awaited.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wai
 
 
 class _Woken:
-    """The outcome that wakes a task. Trio's own serves one task only, and this one serves all."""
+    """The outcome that wakes a task. Trio's own outcomes serve one task each; this one serves all."""
 
     def unwrap(self) -> None:
         """Return None."""
