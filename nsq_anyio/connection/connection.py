@@ -3,7 +3,7 @@
 ::
 
     async with open_connection(...)     the lifetime of the stream
-    ├ reader      bytes -> frames -> messages and answers; never waits for user code
+    ├ reader      bytes -> frames -> messages, answers, and NOPs for heartbeats; never waits for user code
     ├ writer      the outbox -> the stream
     └ heartbeat   ends the connection after silence
 

@@ -1,4 +1,4 @@
-"""The host pool: the choice of an nsqd for each publish.
+"""The choice of a host: the nsqd that gets a publish.
 
 The two modes that watch health follow go-hostpool, which nsq_to_nsq uses: a failed host is left out for a
 time that doubles with each further failure, and ``epsilon_greedy`` prefers hosts that answer fast.
