@@ -17,9 +17,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -63,6 +65,7 @@ class Server:
     real: RealServer | None = None
     _stop: anyio.Event = field(default_factory=anyio.Event)
     _stopped: anyio.Event = field(default_factory=anyio.Event)
+    _reserved: ExitStack = field(default_factory=ExitStack)
 
     @property
     def tcp_port(self) -> int:
@@ -80,6 +83,18 @@ class Server:
         """Stop it, as an operator would, and wait until it is gone."""
         self._stop.set()
         await self._stopped.wait()
+
+    def _reserve_ports(self) -> None:
+        """Keep the ports for a successor, which can listen on them although they are bound here.
+
+        Otherwise the system may give one of them to a connection of another test.
+        """
+        for address in (self.tcp_address, self.http_address):
+            host, _, port = address.rpartition(":")
+            if port.isdigit() and sys.platform == "linux":  # elsewhere, nobody could listen on it
+                bound = self._reserved.enter_context(socket.socket())
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                bound.bind((host, int(port)))
 
     async def kill(self) -> None:
         """Kill a real one, as a crash of its machine would: what it had in memory is lost."""
@@ -213,6 +228,10 @@ class Cluster:
         for server in self._servers:
             server._stop.set()
 
+    def release_ports(self) -> None:
+        for server in self._servers:
+            server._reserved.close()
+
     async def _start(self, kind: Kind, manager: AbstractAsyncContextManager[Running]) -> Server:
         # A task for each: context managers in one task could only be left in the reverse order.
         server: Server = await self._tasks.start(_serve, kind, manager)
@@ -227,6 +246,7 @@ async def run_cluster() -> AsyncGenerator[Cluster]:
         cluster = Cluster(tasks)
         yield cluster
         cluster.stop_all()
+    cluster.release_ports()
 
 
 async def _serve(
@@ -237,6 +257,7 @@ async def _serve(
         server = Server(kind, running.tcp_address, running.http_url, real)
         task_status.started(server)
         await server._stop.wait()
+    server._reserve_ports()
     server._stopped.set()
 
 
