@@ -9,8 +9,8 @@ AnyIO's plugin, a module of such tests contains ::
 
 Everything that takes part must run in the test's own event loop, because the clock does not know that another
 thread or process is at work. So such tests use `cluster`, not the fixtures, which run servers in threads; and
-they use async handlers, since plain ones are called in threads. The clock waits only for name resolution, and
-for ``run_in_executor`` of asyncio.
+they use async handlers, since plain ones are called in threads. The clock waits only for name resolution, for
+``run_in_executor`` of asyncio, and for AnyIO's worker threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ import selectors
 import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, TypeVarTuple
+
+import anyio
+import anyio.to_thread
 
 from ..errors import InvalidOption
 from ..options.checks import check_seconds
@@ -46,12 +50,13 @@ class _JumpingSelector(selectors.DefaultSelector):
         super().__init__()
         self.now = 0.0
         self.threads = 0
+        self.limiter: anyio.CapacityLimiter | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
-        if timeout is None or self.threads:  # threads work in real time, and wake this up
-            return super().select(None)
+        if timeout is None or self.threads or (self.limiter and self.limiter.borrowed_tokens):
+            return super().select(None)  # threads work in real time, and wake this up
         ready = super().select(_GRACE)
         if not ready:
             self.now += timeout
@@ -72,6 +77,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def jump(self, seconds: float) -> None:
         """Advance the clock without running anything."""
         self._jumping.now += seconds
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call a function in the next iteration; the first task that does so shows AnyIO's worker threads."""
+        if self._jumping.limiter is None and asyncio.current_task(self) is not None:
+            self._jumping.limiter = anyio.to_thread.current_default_thread_limiter()
+        return super().call_soon(callback, *args, context=context)
 
     def run_in_executor(  # for getaddrinfo and the like
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts

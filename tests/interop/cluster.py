@@ -65,7 +65,6 @@ class Server:
     real: RealServer | None = None
     _stop: anyio.Event = field(default_factory=anyio.Event)
     _stopped: anyio.Event = field(default_factory=anyio.Event)
-    _reserved: ExitStack = field(default_factory=ExitStack)
 
     @property
     def tcp_port(self) -> int:
@@ -84,7 +83,7 @@ class Server:
         self._stop.set()
         await self._stopped.wait()
 
-    def _reserve_ports(self) -> None:
+    def _reserve_ports(self, until: ExitStack) -> None:
         """Keep the ports for a successor, which can listen on them although they are bound here.
 
         Otherwise the system may give one of them to a connection of another test.
@@ -92,7 +91,7 @@ class Server:
         for address in (self.tcp_address, self.http_address):
             host, _, port = address.rpartition(":")
             if port.isdigit() and sys.platform == "linux":  # elsewhere, nobody could listen on it
-                bound = self._reserved.enter_context(socket.socket())
+                bound = until.enter_context(socket.socket())
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 bound.bind((host, int(port)))
 
@@ -152,8 +151,9 @@ async def on_both_kinds(check: Callable[[Kind], Coroutine[Any, Any, None]]) -> N
 class Cluster:
     """Starts servers, and stops those that are left at the end of the test."""
 
-    def __init__(self, tasks: TaskGroup) -> None:
+    def __init__(self, tasks: TaskGroup, reserved_ports: ExitStack) -> None:
         self._tasks = tasks
+        self._reserved_ports = reserved_ports
         self._servers: list[Server] = []
 
     async def nsqd(
@@ -228,13 +228,9 @@ class Cluster:
         for server in self._servers:
             server._stop.set()
 
-    def release_ports(self) -> None:
-        for server in self._servers:
-            server._reserved.close()
-
     async def _start(self, kind: Kind, manager: AbstractAsyncContextManager[Running]) -> Server:
         # A task for each: context managers in one task could only be left in the reverse order.
-        server: Server = await self._tasks.start(_serve, kind, manager)
+        server: Server = await self._tasks.start(_serve, kind, manager, self._reserved_ports)
         self._servers.append(server)
         return server
 
@@ -242,22 +238,26 @@ class Cluster:
 @asynccontextmanager
 async def run_cluster() -> AsyncGenerator[Cluster]:
     """Stop at the end of the block whatever was started in it."""
-    async with anyio.create_task_group() as tasks:
-        cluster = Cluster(tasks)
-        yield cluster
-        cluster.stop_all()
-    cluster.release_ports()
+    with ExitStack() as reserved_ports:
+        async with anyio.create_task_group() as tasks:
+            cluster = Cluster(tasks, reserved_ports)
+            yield cluster
+            cluster.stop_all()
 
 
 async def _serve(
-    kind: Kind, manager: AbstractAsyncContextManager[Running], *, task_status: TaskStatus[Server]
+    kind: Kind,
+    manager: AbstractAsyncContextManager[Running],
+    reserved_ports: ExitStack,
+    *,
+    task_status: TaskStatus[Server],
 ) -> None:
     async with manager as running:
         real = running if isinstance(running, RealServer) else None
         server = Server(kind, running.tcp_address, running.http_url, real)
         task_status.started(server)
         await server._stop.wait()
-    server._reserve_ports()
+    server._reserve_ports(reserved_ports)
     server._stopped.set()
 
 

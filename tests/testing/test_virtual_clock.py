@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import anyio
+import anyio.to_thread
 import pytest
 import trio
 
@@ -33,6 +35,14 @@ async def test_requeues_and_backoff_take_no_time() -> None:
             consumer.stop()
     assert [attempt for attempt, _ in attempts] == [1, 2, 3, 4, 5]
     assert attempts[-1][1] - attempts[0][1] >= 4 * 120
+
+
+@pytest.mark.anyio
+async def test_the_clock_stands_still_while_a_worker_thread_is_busy() -> None:
+    began = anyio.current_time()
+    with anyio.move_on_after(3600) as limit:
+        await anyio.to_thread.run_sync(time.sleep, 0.05)
+    assert (anyio.current_time() - began, limit.cancelled_caught) == (0, False)
 
 
 @pytest.mark.anyio
