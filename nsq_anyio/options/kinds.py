@@ -188,7 +188,7 @@ class Ratio(Number):
 class Integer(Number):
     """A whole number."""
 
-    number = int
+    number: Callable[[str], float] = int
 
     def accepts(self, value: object) -> bool:
         return is_integer(value, self.low, self.high, self.special)

@@ -7,7 +7,7 @@ reads its rows back. ``commit`` deletes a batch that the sink has; Spark calls i
 planned.
 """
 
-# ruff: noqa: N802, N815 - the names are Spark's
+# ruff: noqa: N802 - the names are Spark's
 
 from __future__ import annotations
 
@@ -278,11 +278,32 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, error: InvalidOption) -> None:
         self._error = error
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise self._error
+    def initialOffset(self) -> dict[str, Any]:
+        """Raise the error, as do the other methods."""
+        self._refuse()
 
-    initialOffset = getDefaultReadLimit = latestOffset = _refuse
-    prepareForTriggerAvailableNow = partitions = read = _refuse
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Raise the error."""
+        self._refuse()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
+        """Raise the error."""
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Raise the error."""
+        self._refuse()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raise the error."""
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Raise the error."""
+        self._refuse()
 
     def stop(self) -> None:
         """Do nothing: there is nothing to release."""
+
+    def _refuse(self) -> NoReturn:
+        raise self._error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -104,8 +104,10 @@ class _TimedClusterFlags(_ClusterFlags):
     )
 
 
-cluster_flags = grouped(_ClusterFlags, cluster=_ClusterFlags.cluster)
+cluster_flags: Callable[[Any], Any] = grouped(_ClusterFlags, cluster=_ClusterFlags.cluster)
 """Adds the flags that name a cluster; the command receives `ClusterFlags` as ``cluster``."""
 
-timed_cluster_flags = grouped(_TimedClusterFlags, cluster=lambda flags: flags.cluster(flags.connect_timeout))
+timed_cluster_flags: Callable[[Any], Any] = grouped(
+    _TimedClusterFlags, cluster=lambda flags: flags.cluster(flags.connect_timeout)
+)
 """Adds `cluster_flags` and ``--http-client-connect-timeout``."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidOption
 from .fields import Flags, flag, grouped, switch
@@ -76,5 +77,5 @@ class _HttpTLSFlags(Flags):
         )
 
 
-http_tls_flags = grouped(_HttpTLSFlags, http_tls=_HttpTLSFlags.options)
+http_tls_flags: Callable[[Any], Any] = grouped(_HttpTLSFlags, http_tls=_HttpTLSFlags.options)
 """Adds the TLS flags; the command receives `TLSOptions` as ``http_tls``."""

@@ -66,7 +66,7 @@ class _SourceFlags(Flags):
         return Source(_checked_nsqds(self.nsqd_tcp_address), _checked_urls(self.lookupd_http_address))
 
 
-source_flags = grouped(_SourceFlags, source=_SourceFlags.source)
+source_flags: Callable[[Any], Any] = grouped(_SourceFlags, source=_SourceFlags.source)
 """Adds ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command receives ``source``, a `Source`."""
 
 
