@@ -10,6 +10,7 @@ import asyncio
 import gc
 import json
 import signal
+import socket
 import sys
 import threading
 import time
@@ -158,6 +159,27 @@ def tell(name: str, outcome: str) -> None:
     sys.stdout.flush()
 
 
+def open_sockets() -> str:
+    """The client's sockets that are open, each with the chain of what refers to it, up to a root."""
+    chains: list[str] = []
+    for found in gc.get_objects():
+        if not isinstance(found, socket.socket) or found.fileno() == -1 or found.family == socket.AF_UNIX:
+            continue
+        chain: list[object] = [found]
+        while len(chain) < 12:
+            known = {id(each) for each in (*chain, chain)}
+            referrers = [
+                each
+                for each in gc.get_referrers(chain[-1])
+                if id(each) not in known and each is not sys._getframe()
+            ]
+            if not referrers:
+                break
+            chain.append(referrers[0])
+        chains.append(" <- ".join(f"{type(each).__name__} {each!r:.120}" for each in chain))
+    return "\n".join(chains)
+
+
 def run_cells(the_peers: Peers, loop: Loop, kind: str) -> None:
     """Run all cells, one after the other."""
     single = kind in {"interrupt", "main returns"}
@@ -175,7 +197,7 @@ def run_cells(the_peers: Peers, loop: Loop, kind: str) -> None:
                     # keeps it. Then only the traceback refers to the socket, and the collector closes it.
                     gc.collect()
         except TimeoutError:
-            wrong = "a connection is still open"
+            wrong = f"a connection is still open: {open_sockets()}"
         # Where the loop ends, nobody waits for messages that were on their way: nsqd takes them back.
         may_leave = kind == "main returns" and phase is Phase.OPENING
         if wrong is None and single and not may_leave and temper is Temper.ANSWERING and any(in_flight):
