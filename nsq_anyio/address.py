@@ -72,7 +72,7 @@ class Address:
 
     @classmethod
     def is_valid(cls, text: str) -> bool:
-        """Whether `parse` accepts ``text``."""
+        """Return whether `parse` accepts ``text``."""
         try:
             cls.parse(text)
         except InvalidAddress:

@@ -185,7 +185,7 @@ class ChannelScan:
         this machine. Otherwise a message that fails again after a retry would be retried forever
     :param bounds: when to end early
     :param patience: seconds until an nsqd must have accepted a subscription
-    :param before_subscribing: see `BeforeSubscribing`; None if there is nothing to ask
+    :param before_subscribing: see `BeforeSubscribing`; None if there is nothing to await
     :ivar nsqds: the nsqds that were connected, each with the address to which ``map_address`` mapped it
     :ivar finished: the messages that visitors have finished, by their keys
     :ivar confirmed: the finished messages that nsqd has confirmed; it does so only at the end

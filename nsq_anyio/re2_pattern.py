@@ -44,7 +44,7 @@ def pattern(text: str) -> Pattern:
 
 
 def check_patterns_work() -> None:
-    """Raise at once if patterns cannot be used.
+    """Check that patterns can be used.
 
     :raises InvalidOption: if google-re2 is not installed
     """

@@ -21,7 +21,7 @@ else:
     import _signal as signal
 
 SIGNALLED = 128
-"""The exit code, plus the signal's number: 130 for SIGINT, 143 for SIGTERM, as shells count it."""
+"""Added to the signal's number, this is the exit code, as in shells: 130 for SIGINT, 143 for SIGTERM."""
 
 _SHOW_CURSOR = b"\x1b[?25h"
 

@@ -9,7 +9,7 @@ import anyio
 from ..errors import ProtocolError
 
 _MOST = 3
-"""A multiple of the highest RDY count: messages that nsqd has timed out stay until the next tick."""
+"""`InFlightLimit.count` per RDY; above 1, because messages that have timed out stay until the next tick."""
 
 
 class InFlightLimit:

@@ -35,10 +35,7 @@ class Receiver(Protocol[SourceT_co, MessageT]):
         ...
 
     def may_proceed(self) -> None:
-        """Called after answers arrive, the writer flushes, or the connection ends.
-
-        Waiting work may now proceed.
-        """
+        """Called when waiting work may proceed: answers came, the writer flushed, or the connection ended."""
         ...
 
 
@@ -56,7 +53,7 @@ class NoMessages:
         raise ProtocolError(f"nsqd pushed message {message[3]!r} on a connection without a subscription")
 
     def received(self, messages: list[None], now: float) -> None:
-        """Never called with messages, since `make_message` raises."""
+        """Never called, because `make_message` raises."""
 
     def response_failed(self, failure: ResponseFailed) -> None:
         """Raise an error: no FIN, REQ or TOUCH was sent."""
@@ -76,7 +73,7 @@ class TakesAnswer(Protocol):
     def fail(self, error: NSQError, *, maybe_executed: bool) -> None:
         """Called when no answer will come.
 
-        :param error: the `ServerError` with which nsqd refused the command, or a `ConnectionFailed`
+        :param error: nsqd's refusal (a `ServerError`), or a `ConnectionFailed`
         :param maybe_executed: whether nsqd may have executed the command before the connection was lost. It
             has not if the writer had not taken the command, or if nsqd refused an earlier one
         """
@@ -90,8 +87,8 @@ class Request:
     mismatched.
 
     :ivar data: the answer's data; None before the answer, and after a failure
-    :ivar error: the `ServerError` with which nsqd refused the command, or a `ConnectionFailed`; None before
-        the answer, and for success
+    :ivar error: nsqd's refusal (a `ServerError`), or a `ConnectionFailed`; None before the answer, and for
+        success
     :ivar maybe_executed: whether nsqd may have executed the command before the connection was lost
     """
 

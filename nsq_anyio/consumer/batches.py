@@ -110,7 +110,7 @@ class Batches:
         return self
 
     async def __anext__(self) -> Batch:
-        """Wait for the next batch of at least one message."""
+        """Wait for the next batch. A cancelled wait leaves its messages to the next task that waits."""
         return await self.take()
 
     async def take(self, stop: Stop | None = None) -> Batch:

@@ -134,7 +134,7 @@ class Consumer(InBlock):
         The message is finished when the handler returns, and requeued when it raises. A handler may raise
         `Requeue` or `Discard` to choose, or answer the message itself.
 
-        A call that is cancelled starts no more messages. Running handlers get ``cancelled_drain_timeout``
+        A cancelled call starts no more handlers. Running handlers get ``cancelled_drain_timeout``
         seconds to finish (after `stop`: ``drain_timeout``), then they are cancelled and their messages are
         requeued. A handler is also cancelled when its message times out, unless ``cancel_at_deadline`` is
         off.
@@ -208,7 +208,7 @@ class Consumer(InBlock):
         return Batches(self._inbox, max_size, max_wait, max_attempts, lambda: self.is_starved, self._wrapping)
 
     def _take_ahead(self) -> None:
-        """Report no `Starved`, as `Supervisor.take_ahead` explains."""
+        """Report no `Starved` from now on."""
         self._supervisor.take_ahead()
 
     def _feed(self) -> Feed:
@@ -216,7 +216,7 @@ class Consumer(InBlock):
         return Feed(self._inbox, self._distribution.offer, self._emit, self._wrapping)
 
     def _measure(self, meter: ConsumerMeter) -> ConsumerReadings:
-        """Report to a collector of metrics, and return what it can read.
+        """Report to a collector of metrics, and return the readings for it.
 
         :raises InvalidOption: if the consumer already reports to a collector
         """

@@ -53,7 +53,7 @@ class Publisher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Where a consumer publishes messages that it gives up or that its handlers discard.
+    """The destination of messages that a consumer gives up, or that its handlers discard.
 
     :ivar topic: the topic, or a template such as ``{topic}.dead``, in which ``{topic}`` and ``{channel}``
         stand for the consumer's topic and channel, without ``#ephemeral``

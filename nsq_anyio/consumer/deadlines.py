@@ -32,7 +32,7 @@ class Worker:
 
 
 class DeadlineWatch:
-    """Watches workers.
+    """Watches the deadlines of the messages that workers handle.
 
     :param report: called with each overdue message instead of cancelling its handler, perhaps several times
     :ivar next_check: the time of the next check of all workers

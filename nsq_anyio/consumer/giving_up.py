@@ -65,8 +65,8 @@ class GivingUp:
     async def give_up(self, message: Message, error: BaseException | None) -> None:
         """Finish the message; requeue it if ``on_give_up``, a middleware or the dead letter fails.
 
-        :param error: the failure of its last attempt, or a `Discard`; None if it was delivered too often
-            without one
+        :param error: the failure of its last attempt, or a `Discard`; None if no handler was called, because
+            it was delivered too often
         """
         if not message._arrival.delegate.holds(message):
             return  # it has timed out meanwhile, and nsqd delivers it again

@@ -35,7 +35,7 @@ class BatchHandler:
     The unanswered messages of the batch are finished when the function returns, and requeued when it raises,
     like a single message. The function may answer messages of the batch itself. Batches end as in
     `Consumer.batches`: a message that another failure would give up comes alone. An async function is
-    cancelled when the first unanswered message of its batch times out.
+    cancelled when the first unanswered message of its batch times out, unless ``cancel_at_deadline`` is off.
 
     :param function: an async or plain function of one `Batch`; a plain one is called in a thread
     :param max_size: the most messages in a batch, 1 or more

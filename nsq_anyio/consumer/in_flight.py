@@ -202,7 +202,6 @@ class InFlight:
             self._answer(commands.fins(finished))
 
     def requeue(self, message: Message, delay: float | None, *, backoff: bool, reason: str = "") -> None:
-        """Send REQ; count a failure in backoff if ``backoff`` is True."""
         found = self._messages.pop(message._wire_id, None)
         if found is not message:
             self._late(message, found)
@@ -226,7 +225,7 @@ class InFlight:
         self._backoff.result(Result.FAILURE if backoff else Result.NEUTRAL)
 
     def touch(self, message: Message) -> None:
-        """Send TOUCH, and extend the deadline as nsqd does: from now on, up to the hard deadline."""
+        """Send TOUCH, and restart the message's timeout as nsqd does, up to the hard deadline."""
         if self.holds(message):
             self._put(commands.touch(message._wire_id))
             before = message._arrival

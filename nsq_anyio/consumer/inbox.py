@@ -49,7 +49,7 @@ class MessageSource(Protocol):
         ...
 
     async def take(self, stop: Stop | None = None) -> Message:
-        """Take a message, as `Inbox.take` does."""
+        """Wait for a message; raise `StopAsyncIteration` once ``stop`` is reached or no more come."""
         ...
 
     def end(self, stop: Stop) -> None:
@@ -254,7 +254,7 @@ class Inbox:
 
 
 class Feed:
-    """Takes messages many at a time. Made by `Consumer._feed`.
+    """Takes many messages at a time. Made by `Consumer._feed`.
 
     :param offer: raises ``max_in_flight`` to what the takers can use, unless the user has set it
     :ivar emit: reports events of messages

@@ -166,8 +166,8 @@ class Message:
 
         :param delay: seconds until then, 0 or more; nsqd bounds it by its ``--max-req-timeout``; None takes
             ``requeue_delay``, which grows with the attempts up to ``max_requeue_delay``
-        :param backoff: whether this counts as a failure, which slows the consumer down. From attempt
-            ``max_attempts`` on, the message is then given up instead. False hands the message back
+        :param backoff: whether this counts as a failure: it slows the consumer down, and from attempt
+            ``max_attempts`` on, the message is given up instead. With False, it is always requeued
         :raises AlreadyResponded: if it was finished or requeued before
         :raises InvalidOption: if the delay is negative or not finite
         """

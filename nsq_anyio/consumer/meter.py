@@ -10,7 +10,7 @@ from .statistics import ConsumerStatistics, Counters
 from .supervisor import Supervisor
 
 MOST_DURATIONS = 1000
-"""How many durations are collected before `ConsumerMeter.fold` is called."""
+"""The number of collected durations at which `ConsumerMeter.fold` is called."""
 
 
 class ConsumerMeter(Protocol):

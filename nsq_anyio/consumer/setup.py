@@ -15,7 +15,7 @@ from .message import GivesUp, MakeMessage, Message
 
 
 class Setup(NamedTuple):  # quicker to import than a dataclass
-    """The objects that the parts of one consumer share; made by `Consumer`.
+    """Made by `Consumer`, once for all its parts.
 
     :ivar fail: called with the error that ends the consumer
     :ivar redistribute: called when RDY counts may have to change: slots came free, or an idle connection

@@ -11,21 +11,7 @@ from ..protocol.identify import AuthReply, IdentifyReply
 
 @dataclass(slots=True)
 class Counters:
-    """The counters of one connection.
-
-    :ivar received: messages that were received
-    :ivar finished: how many of them were finished
-    :ivar requeued: how many of them were requeued
-    :ivar timed_out: how many of them had no answer at their deadline
-    :ivar late: answers dropped, because the message had timed out or its connection had ended
-    :ivar refused: answers that nsqd refused, because the message was no longer in flight there
-    :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other
-        than `Requeue` and `Discard`
-    :ivar discarded: messages that were finished because of `Discard`
-    :ivar gave_up: messages that were given up
-    :ivar redelivered: how many of the received messages had been delivered before, by their ``attempts``
-    :ivar received_bytes: bytes that were received, after decryption and decompression
-    """
+    """The counters of one connection; `ConsumerStatistics` describes them."""
 
     received: int = 0
     finished: int = 0

@@ -22,7 +22,7 @@ from .statistics import ConnectionStatistics, Counters
 
 
 class Subscription:
-    """The receiver of one connection, from before SUB to its end.
+    """The `Receiver` of one connection.
 
     A subscription ends in one of three ways. `drain` hands back unanswered messages and waits until nsqd has
     confirmed that. `retire` first gives them time to be answered. `hand_back_at_once` waits for nothing.
@@ -107,7 +107,6 @@ class Subscription:
                 self._redistribute()  # the connection needs the slots back that it has lent
 
     def response_failed(self, failure: session.ResponseFailed) -> None:
-        """Count an answer that nsqd refused."""
         self.in_flight.response_failed(failure)
 
     def may_proceed(self) -> None:

@@ -1,7 +1,4 @@
-"""The workers of `Consumer.run`: tasks that handle messages or batches until they are stopped.
-
-They have a shielded scope of their own, so that a cancelled `run` can give running handlers a moment.
-"""
+"""The workers of `Consumer.run`: tasks that handle messages or batches until they are stopped."""
 
 from __future__ import annotations
 

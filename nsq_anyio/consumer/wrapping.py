@@ -29,8 +29,7 @@ class Wrapping:
     ) -> Around[Handling]:
         """Return the middleware around ``messages``; their own blocks are not wrapped again.
 
-        :param in_generator: whether the block is in an async generator. Then there is no shield: if the
-            caller abandoned the generator, the shield's scope would stay open in the caller's task
+        :param in_generator: whether the block is in an async generator, where there is no shield
         """
         for message in messages:
             if isinstance(message, WrappedMessage):
@@ -42,7 +41,7 @@ class Wrapping:
     def handler(
         self, handler: Callable[[Message], Awaitable[object]], *, gives_up: bool = False
     ) -> Callable[[Message], Awaitable[object]]:
-        """Return ``handler`` with the middleware around it, which runs in a context of its own."""
+        """Return ``handler`` with the middleware around it; each call of both has its own context."""
 
         async def handle(message: Message) -> object:
             async with self.around((message,), gives_up=gives_up):
@@ -53,11 +52,7 @@ class Wrapping:
 
 
 class WrappedMessage(Message):
-    """A message of a consumer with middleware, whose ``async with message:`` block enters the middleware.
-
-    :ivar is_wrapped: whether the middleware already wraps its handler or batch, so that the block does not
-        enter it again
-    """
+    """A message of a consumer with middleware, whose ``async with message:`` block enters the middleware."""
 
     __slots__ = ("_around", "_is_wrapped", "_wrapping")
 
@@ -71,7 +66,7 @@ class WrappedMessage(Message):
         body: bytes,
     ) -> None:
         super().__init__(arrival, timestamp, attempts, message_id, body)
-        self._is_wrapped: bool = False
+        self._is_wrapped: bool = False  # whether the middleware already wraps its handler or batch
         self._wrapping = wrapping
         self._around: Around[Handling] | None = None
 

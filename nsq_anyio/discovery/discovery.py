@@ -1,11 +1,10 @@
-"""Polling of all nsqlookupds, in parallel. Subclasses decide what to ask.
+"""Polling of all nsqlookupds, in parallel.
 
 An answer is used as soon as it comes, so a consumer starts with the first answer, and does not wait for a
 slow nsqlookupd. After a consumer has left an nsqd, only an answer that was requested later counts for that
-nsqd: SUB creates the topic, so an older answer would undo a deletion. The union of the answers to one poll is
-the same whether they are used one by one or together, but the answers to the previous poll are not part of
-it. When an nsqlookupd fails, its last answer counts as repeated. The delay until the next poll is known only
-at the end of a round, so failures are reported then, with that delay.
+nsqd: SUB creates the topic, so an older answer would undo a deletion. When an nsqlookupd fails, its last
+answer counts as repeated. The delay until the next poll is known only at the end of a round, so failures are
+reported then, with that delay.
 
 A consumer that has lost a connection polls after ``reconnect_delay``, not at once, because nsqd closes the
 connections of a deleted topic before it has unregistered the topic at every nsqlookupd. Once one nsqlookupd
@@ -39,7 +38,7 @@ LookupOptions: TypeAlias = ConsumerOptions | ProducerOptions
 """Options that include those of ``nsq_anyio.options.lookup``."""
 
 _LEAST_INTERVAL = 1.0
-"""The shortest time between two polls in seconds, however often connections are lost."""
+"""The shortest time in seconds from one poll to another that `poll_soon` brings forward."""
 _PATIENCE = 0.5
 """Seconds that a quick poll waits for the other nsqlookupds once one has answered."""
 

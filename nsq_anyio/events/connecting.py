@@ -128,7 +128,7 @@ class LookupFailed(ConnectionEvent):
 class TopicUnknown(ConsumerEvent):
     """For 5 seconds, the nsqlookupds that answered have listed no nsqd with the topic.
 
-    Emitted once, until such an nsqd is listed.
+    Emitted once, and again only after such an nsqd was listed.
 
     :ivar retry_in: the seconds until the next poll
     :ivar was_known: whether an nsqd with the topic was listed before
@@ -153,7 +153,7 @@ class TopicUnknown(ConsumerEvent):
 class NoNsqdKnown(Event):
     """For 5 seconds, the nsqlookupds that answered have listed no nsqd to publish to.
 
-    Emitted once, until an nsqd is listed.
+    Emitted once, and again only after an nsqd was listed.
 
     :ivar retry_in: the seconds until the next poll
     :ivar was_known: whether an nsqd was listed before

@@ -174,7 +174,7 @@ class LoopBlocked(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True)
 class MessageFinished(MessageEvent):
-    """A message was finished. This event goes to the hook only, and is not logged."""
+    """A message was finished. Not logged."""
 
 
 @dataclass(frozen=True, slots=True)

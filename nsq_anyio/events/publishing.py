@@ -24,7 +24,7 @@ class NsqdLeftOut(Event):
 
 @dataclass(frozen=True, slots=True)
 class PublishedMessages(PublishEvent):
-    """nsqd confirmed messages. This event goes to the hook only, and is not logged.
+    """nsqd confirmed messages. Not logged.
 
     :ivar messages: the number of messages
     :ivar seconds: the time since they were sent

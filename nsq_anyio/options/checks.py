@@ -78,14 +78,14 @@ def is_integer(value: object, low: float, high: float, special: Collection[float
 
 
 def is_path_or_none(value: object) -> bool:
-    """Whether ``value`` is a path that is not empty, or None."""
+    """Return whether ``value`` is a path that is not empty, or None."""
     if value is None:
         return True
     return isinstance(value, str | os.PathLike) and bool(os.fspath(cast("str | os.PathLike[str]", value)))
 
 
 def is_function_or_none(value: object) -> bool:
-    """Whether ``value`` can be called, or is None."""
+    """Return whether ``value`` can be called, or is None."""
     return value is None or callable(value)
 
 

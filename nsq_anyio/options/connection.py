@@ -49,7 +49,7 @@ def _is_address_map(value: object) -> bool:
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """How one connection to nsqd is opened, identified and watched.
+    """The options of a connection to nsqd: how it is opened, identified and watched.
 
     :raises InvalidOption: for a value outside its range
     """

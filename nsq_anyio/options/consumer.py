@@ -20,7 +20,7 @@ _BackoffStrategy: TypeAlias = Literal["exponential", "full_jitter"]
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions(LookupdOptions):
-    """How a consumer discovers, reconnects, retries and stops.
+    """The options of a consumer: discovery, reconnects, retries and shutdown.
 
     :raises InvalidOption: for a value outside its range
     """

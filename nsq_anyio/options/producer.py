@@ -15,7 +15,7 @@ PublishMode: TypeAlias = Literal["round_robin", "least_outstanding", "hostpool",
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions(LookupdOptions):
-    """How a producer connects, limits its outstanding messages, and stops.
+    """The options of a producer: connections, limits of outstanding messages, and shutdown.
 
     :raises InvalidOption: for a value outside its range
     """

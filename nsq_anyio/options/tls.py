@@ -44,7 +44,7 @@ def _is_context(value: object) -> bool:
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLSOptions:
-    """Which authorities to trust, and how this client authenticates itself.
+    """The options of TLS: the authorities to trust, and this client's certificate.
 
     The files are read once, when `consume` or `produce` is called.
 

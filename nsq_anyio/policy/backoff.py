@@ -36,7 +36,7 @@ class BackoffState(Enum):
 
 
 class Result(Enum):
-    """How the processing of a message ended."""
+    """The result of processing a message."""
 
     SUCCESS = "success"
     FAILURE = "failure"

@@ -48,8 +48,7 @@ class ReconnectDelay:
 
 
 _FIRST_DELAY = 0.1
-"""Seconds before the second poll if no nsqd was found; each further delay is twice as long. No poll follows
-another one sooner than this."""
+"""Seconds before the second poll if no nsqd was found; each further delay is twice as long."""
 
 _LEAST_PART = 0.01
 """The smallest part of the interval that a jitter of 1 can leave."""

@@ -45,7 +45,7 @@ class Directory(Generic[AddressT]):
         return list(dict.fromkeys(nsqd for answer in self._answers.values() for nsqd in answer))
 
     def vanished(self, live: Collection[AddressT], polls: int) -> list[AddressT]:
-        """Record the end of a poll; return the nsqds of ``live`` that the last ``polls`` did not list."""
+        """Record the end of a poll; return the nsqds in ``live`` that the last ``polls`` polls missed."""
         wanted = set(self.wanted())
         self._absent = {nsqd: self._absent.get(nsqd, 0) + 1 for nsqd in live if nsqd not in wanted}
         return [nsqd for nsqd, absent in self._absent.items() if absent >= polls]

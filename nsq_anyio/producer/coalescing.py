@@ -1,8 +1,8 @@
 """Coalesced publishes: messages to one topic that wait at the same time are sent as one MPUB.
 
-A batch gathers messages while the previous batch awaits nsqd's answer. It is sent when that answer arrives,
-when it is full, or, with a ``linger``, when the linger is over. When nsqd refuses a batch because of one
-message, each message is published on its own.
+A batch gathers messages while the previous batch awaits nsqd's answer. It is sent when it is full, and
+otherwise when that answer arrives or, with a ``linger``, when the linger is over. When nsqd refuses a batch
+because of one message, each message is published on its own.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class CoalescedBatch(Publication):
 class Batcher:
     """Gathers the publishes of all tasks into batches, one for each topic at a time.
 
-    While one batch of a topic is outstanding, the next one gathers. Two outstanding batches at a time
-    measured slower.
+    Without a ``linger``, a batch that is not full waits while its topic has as many outstanding batches as
+    there are connected nsqds: with two for one nsqd, publishing measured slower.
     """
 
     def __init__(self, dispatcher: Dispatcher, options: ProducerOptions) -> None:
@@ -238,7 +238,7 @@ class Batcher:
     def _is_due(self, batch: CoalescedBatch, now: float) -> bool:
         if self._linger:
             return now >= batch.started + self._linger
-        # The next batch gathers while one awaits its answer: the busier nsqd is, the larger batches get.
+        # So the busier nsqd is, the larger batches get.
         return self._outstanding.get(batch.topic, 0) < max(len(self._dispatcher.pool.open), 1)
 
     def _begin(self, topic: str, now: float) -> CoalescedBatch:

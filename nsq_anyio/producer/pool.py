@@ -181,7 +181,7 @@ class ProducerConnection:
         return current.busy_poll if current is not None and current.outstanding == 1 else None
 
     def has_room(self, count: int, size: int) -> bool:
-        """Return whether ``count`` messages of ``size`` bytes may be sent; True if nothing is outstanding."""
+        """Return whether ``count`` messages of ``size`` bytes may be sent: any, if nothing is outstanding."""
         outstanding = self.outstanding
         return self.current is not None and (
             outstanding == 0

@@ -36,7 +36,8 @@ def produce(
             await producer.publish("clicks", b"body")
 
     The producer connects when the block is entered, and stays connected until the block ends. Publishing
-    waits for the first connection. The end of the block sends waiting messages, and waits for all answers.
+    waits for the first connection. The end of the block sends waiting messages, and waits for all answers: up
+    to ``drain_timeout`` seconds, or ``cancelled_drain_timeout`` if the block was cancelled.
 
     :param nsqd: one or several addresses, each ``host:port`` or the absolute path of a unix socket; the
         option ``mode`` decides which of several nsqds gets a publish

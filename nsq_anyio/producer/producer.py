@@ -139,8 +139,9 @@ class Producer(InBlock):
     ) -> None:
         """Publish one message, and return once nsqd has stored it.
 
-        This waits for a connection, and for room when too much is outstanding. A message that was certainly
-        not stored is sent again until ``publish_timeout``.
+        This waits for a connection, and for room when too much is outstanding. After an attempt that
+        certainly stored nothing, the message is sent again until ``publish_timeout``, unless every nsqd would
+        refuse it.
 
         If this is cancelled, the message is not sent any more. If it was sent before, nsqd may have stored
         it, or may still do so.
@@ -245,7 +246,7 @@ class Producer(InBlock):
         self._topics.add(topic)
 
     def _measure(self, meter: ProducerMeter) -> ProducerReadings:
-        """Report to a collector of metrics, and return what it can read.
+        """Report to a collector of metrics, and return the readings for it.
 
         :raises InvalidOption: if the producer already reports to a collector
         """

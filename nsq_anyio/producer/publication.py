@@ -164,7 +164,6 @@ class Attempt:
         self._answered = answered
 
     def answer(self, _: bytes) -> None:
-        """Called when nsqd has answered OK."""
         self._answered(self)
 
     def fail(self, error: NSQError, *, maybe_executed: bool) -> None:
@@ -222,7 +221,7 @@ def block_ended() -> NotSent:
 
 
 class Deadlines:
-    """Watches publications.
+    """Watches the deadlines of publications.
 
     :param pending: publications without an outcome; code that adds one calls `check_earlier` if its deadline
         comes before `next_check`

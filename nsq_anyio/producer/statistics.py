@@ -10,13 +10,7 @@ from ..protocol.identify import AuthReply, IdentifyReply
 
 @dataclass(slots=True)
 class PublishCounters:
-    """The outcomes of publishes, counted in messages.
-
-    :ivar rejected: refused by nsqd
-    :ivar not_sent: failed, and certainly not stored
-    :ivar unknown: failed, and perhaps stored
-    :ivar resent: sent again; each time counts
-    """
+    """The outcomes of publishes, counted in messages; `ProducerStatistics` describes them."""
 
     rejected: int = 0
     not_sent: int = 0

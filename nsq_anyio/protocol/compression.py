@@ -29,7 +29,10 @@ class StreamCodec(Protocol):
         ...
 
     def feed(self, data: bytes) -> None:
-        """Add compressed bytes. Call it only when `decompress` returns nothing, so that no backlog grows."""
+        """Add compressed bytes, split anywhere.
+
+        Call it only when `decompress` returns nothing, so that no backlog grows.
+        """
         ...
 
     def decompress(self, max_size: int) -> bytes:
@@ -100,7 +103,6 @@ class Snappy:
         return False
 
     def feed(self, data: bytes) -> None:
-        """Add compressed bytes, split anywhere."""
         if self._to_skip:
             skipped = min(self._to_skip, len(data))
             self._to_skip -= skipped
@@ -247,7 +249,6 @@ class Deflate:
         return self._decompressor.eof
 
     def feed(self, data: bytes) -> None:
-        """Add compressed bytes, split anywhere."""
         self._input += data
 
     def decompress(self, max_size: int) -> bytes:

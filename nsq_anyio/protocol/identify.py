@@ -96,7 +96,7 @@ class IdentifyReply:
 
 @dataclass(frozen=True, slots=True)
 class AuthReply:
-    """nsqd's answer to AUTH, which it has from its auth server.
+    """nsqd's answer to AUTH, from its auth server.
 
     :ivar identity: the identity of this client
     :ivar identity_url: the address of a page about that identity

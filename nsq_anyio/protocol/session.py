@@ -147,7 +147,7 @@ class ClientSession(Generic[RequestT]):
         return len(self._requests)
 
     def received(self, frame: Frame) -> Heartbeat | Answer[RequestT] | Refusal[RequestT] | ResponseFailed:
-        """Return what a response or error frame means.
+        """Return the meaning of a response or error frame.
 
         :raises ProtocolError: for a response while no request waits
         """

@@ -1,8 +1,7 @@
 """Signals of services and commands: the first drains, the second ends the process.
 
-All calls in a program share one pair of signal handlers. The second signal ends the process in the handler
-itself, because the event loop may be blocked. `vital` ends a process whose server would live on without its
-consumers.
+The second signal ends the process in the signal handler itself, because the event loop may be blocked.
+`vital` ends a process whose server would live on without its consumers.
 """
 
 from __future__ import annotations
@@ -54,8 +53,6 @@ def handling_signals(
     on_first: Callable[[int], None], on_signal: Callable[[int], None] | None = None
 ) -> Generator[None]:
     """Have the event loop call ``on_first`` for the first SIGINT or SIGTERM; the second ends the process.
-
-    The second signal does so in the signal handler itself, because the event loop may be blocked.
 
     :param on_signal: called first, in the signal handler, with the number of each signal
     """

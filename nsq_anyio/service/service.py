@@ -38,7 +38,7 @@ Part: TypeAlias = tuple[AbstractAsyncContextManager[Consumer], Handler | BatchHa
 
 
 class Service:
-    """A running service. `serve` gives it to ``await task_group.start(nsq.serve, ...)``.
+    """A running service: the value of ``await task_group.start(nsq.serve, ...)``.
 
     It handles the messages of all its parts, and reports its health to its endpoint.
 
@@ -87,6 +87,8 @@ class Service:
 
     async def ready(self) -> None:
         """Wait until an nsqd has accepted the subscription of each consumer.
+
+        Cancelling the wait changes nothing.
 
         :raises Closed: if the service is drained first
         """

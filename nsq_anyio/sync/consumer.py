@@ -337,7 +337,7 @@ class BatchCollector:
         return batch
 
     def _has_all(self, batch: list[AsyncMessage]) -> bool:
-        """Whether no more messages may come before some are answered."""
+        """Return whether no more messages may come before some are answered; if so, add the rest."""
         try:
             if not self._is_starved():
                 return False

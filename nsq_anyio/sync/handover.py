@@ -132,7 +132,7 @@ class Handover:
         return time.monotonic() + self._clock_offset
 
     def is_current(self, message: AsyncMessage) -> bool:
-        """Whether nsqd still waits for the answer to a message, as far as is known here."""
+        """Return whether nsqd still waits for the answer to a message, as far as is known here."""
         return message._arrival.delegate.holds(message) and self.seconds_left(message) > 0
 
     def _ask(self) -> None:

@@ -117,7 +117,7 @@ class PublishFuture(Future[None]):
     # In any thread
 
     def done(self) -> bool:
-        """Whether the future has an outcome, or was cancelled."""
+        """Return whether the future has an outcome, or was cancelled."""
         return self._outcome is not None
 
     def cancel(self) -> bool:

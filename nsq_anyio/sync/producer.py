@@ -75,7 +75,8 @@ class Producer(Lifetime[AsyncProducer]):
     ) -> None:
         """Publish several messages, all or none, and return once nsqd has stored them.
 
-        Parameters and errors are those of `nsq_anyio.Producer.publish_many`.
+        Parameters and errors are those of `nsq_anyio.Producer.publish_many`. A signal handler that raises
+        ends the wait; the messages may still be published.
 
         :raises WouldDeadlock: as `publish` does
         """

@@ -142,7 +142,7 @@ class AsyncioEvent:
 
 
 class AsyncioReadable:
-    """Keeps a socket in the selector of the running loop, which `continues_in_callbacks`, from wait to wait.
+    """Keeps a socket in the selector of the running loop from wait to wait; needs `continues_in_callbacks`.
 
     The loop's callback receives the bytes and resumes the task before anything could cancel it, so no byte is
     lost. When bytes arrive while no task waits, the socket leaves the selector until one does: the system's

@@ -69,15 +69,6 @@ class CompressedStream(Layer):
         await self._send(self._codec.compress(item))
 
     def send_now(self, item: bytes, sent: list[int]) -> None:
-        """Compress ``item`` and send all of it without waiting; the inner stream must have `send_now`, too.
-
-        If the system does not accept all of it, nothing more can be sent, as after an incomplete `send`. So
-        use it only for the last bytes of a connection.
-
-        :param sent: the length of ``item`` is appended to it
-        :raises anyio.BrokenResourceError: as `send` does, or if the system did not accept all
-        :raises anyio.ClosedResourceError: if the stream was closed on this side
-        """
         self._check_open()
         data = self._codec.compress(item)
         self._send_ended = True
@@ -103,11 +94,9 @@ class CompressedStream(Layer):
 
     @property
     def below(self) -> ByteStream:
-        """The inner stream."""
         return self._stream
 
     async def aclose(self) -> None:
-        """Close the inner stream."""
         self._closed = True
         await self._stream.aclose()
 
@@ -124,5 +113,4 @@ class CompressedStream(Layer):
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """The attributes of the inner stream."""
         return attributes_of(self._stream)

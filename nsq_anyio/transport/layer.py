@@ -61,7 +61,6 @@ class TimedSends(ByteStream):
         self._timeout = timeout
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Receive bytes from ``stream``."""
         return await self._stream.receive(max_bytes)
 
     async def send(self, item: bytes) -> None:
@@ -74,16 +73,13 @@ class TimedSends(ByteStream):
                 await self._stream.send(item[start : start + _PIECE])
 
     async def send_eof(self) -> None:
-        """End the outgoing side of ``stream``."""
         await self._stream.send_eof()
 
     async def aclose(self) -> None:
-        """Close ``stream``."""
         await self._stream.aclose()
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """The attributes of ``stream``."""
         return attributes_of(self._stream)
 
 

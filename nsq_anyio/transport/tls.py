@@ -113,15 +113,6 @@ class TLSStream(Layer):
             await self._flush()
 
     def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
-        """Encrypt ``item`` and send all of it without waiting; the transport must have `send_now`, too.
-
-        Use it only for the last bytes of a connection: if the system accepts a record only in part, nothing
-        more can be sent.
-
-        :param sent: the length of ``item`` is appended to it
-        :raises anyio.BrokenResourceError: as `send` does, or if the system did not accept all
-        :raises anyio.ClosedResourceError: if the stream was closed on this side
-        """
         self._check_outgoing()
         rest = memoryview(item)
         try:
@@ -158,11 +149,9 @@ class TLSStream(Layer):
 
     @property
     def below(self) -> ByteStream:
-        """The transport."""
         return self._stream
 
     async def aclose(self) -> None:
-        """Close the transport."""
         await self._stream.aclose()
 
     @property
