@@ -86,7 +86,9 @@ class NsqdOptions:
     channels drop them. 0 keeps all on disk (messages: 0 to 9223372036854775807; default 10000).
     """
     max_bytes_per_file: Annotated[int, Integer(low=1, high=2**62, unit="bytes")] = 100 * 1024 * 1024
-    """The largest data file, but for a larger message (bytes: 1 to 4611686018427387904; default 100 MiB)."""
+    """The largest data file, unless a single message is larger (bytes: 1 to 4611686018427387904; default 100
+    MiB).
+    """
     sync_every: Annotated[int, Integer(low=1, high=2**63 - 1, unit="messages")] = 2500
     """The number of messages that a topic or channel writes or reads until its files are synced. With 1, a
     publish is answered when its messages survive a crash of the machine (messages: 1 to 9223372036854775807;

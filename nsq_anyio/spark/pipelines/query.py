@@ -281,7 +281,7 @@ def follow(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Wait until the query ends; however this function ends, the query is stopped.
+    """Wait until the query ends, and stop it in any case.
 
     :param lag: returns the rows that still wait; called after each batch, and at the end
     :param on_progress: called after each batch

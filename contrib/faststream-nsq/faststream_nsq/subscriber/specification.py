@@ -1,4 +1,4 @@
-"""What AsyncAPI tells of a subscriber."""
+"""The AsyncAPI specification of a subscriber."""
 
 from __future__ import annotations
 
