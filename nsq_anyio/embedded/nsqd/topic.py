@@ -321,7 +321,7 @@ class TopicDisk:
         self._scheduler.set_timer(self._retry, self._next_try)
 
     def _write_copies(self, now: float) -> None:
-        """Retry writing messages that channels have only in memory; without any, release the kept ones."""
+        """Retry writing messages that channels have only in memory. Without any, all kept ones are released."""
         disks = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
         unwritten = [disk for disk in disks if disk.backend.unwritten_copies]
         for disk in unwritten:

@@ -12,7 +12,7 @@ from ...events import MessageEvent
 _Key = tuple[str, str, str, str]
 
 _FEW: Final = 64
-"""The number of deliveries above which ended ones are dropped."""
+"""The number of deliveries above which ended deliveries are dropped."""
 
 
 class Delivery:

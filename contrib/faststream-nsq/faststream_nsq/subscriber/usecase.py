@@ -184,7 +184,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
         except Exception:  # noqa: BLE001, S110 - it is logged, and the message answered as ack_policy says
             pass
         except asyncio.CancelledError as error:
-            # If a handler awaited a task that somebody cancelled, that is a failure like any other.
+            # If a handler awaited a task that other code cancelled, that is a failure like any other.
             if not is_stray(error):
                 raise
 
