@@ -113,7 +113,6 @@ class FaultProxy:
             self._flowing = anyio.Event()
 
     async def _wait_flowing(self) -> None:
-        """Wait until bytes pass: until `stalled` is False."""
         await self._flowing.wait()
 
     async def listen(self) -> None:

@@ -67,7 +67,6 @@ class NsqPublisherSpecification(PublisherSpecification[NsqBrokerConfig, NsqPubli
         return self.config.title_ or f"{self.topic}:Publisher"
 
     def get_schema(self) -> dict[str, PublisherSpec]:
-        """Return the specification by its name."""
         payload = resolve_payloads(self.get_payloads(), "Publisher")
         message = Message(title=f"{self.name}:Message", payload=payload)
         return {

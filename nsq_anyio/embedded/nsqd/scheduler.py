@@ -129,7 +129,6 @@ class Scheduler:
 
     @property
     def next_deadline(self) -> float:
-        """When the next timer is due; infinity if there is none."""
         return self._timers.next_deadline
 
     def turn(self, now: float) -> None:
