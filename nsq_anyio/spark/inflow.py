@@ -105,7 +105,7 @@ class Inflow:
     def may_proceed(self) -> None:
         """Do nothing: nothing waits for answers to be sent."""
 
-    # What a task does
+    # Called by the task
 
     def attach(self, connection: Connection[Arrival, Portion]) -> None:
         """Take the connection, before SUB."""

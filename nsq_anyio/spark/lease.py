@@ -82,7 +82,6 @@ class Lease:
         _kept[self._path] = self._end
         self._thread.start()
         if _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            # PySpark sends it before `stop` can be called.
             signal.signal(signal.SIGTERM, _release_and_die)
         # So a reader that is dropped without `stop` does not hold its spool forever.
         weakref.finalize(self, self._end.put, None)

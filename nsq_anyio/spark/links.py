@@ -264,7 +264,7 @@ class Link:
 
     @property
     def refused(self) -> int:
-        """The answers that nsqd has refused on all connections."""
+        """The answers that nsqd has refused, also on earlier connections."""
         return self._earlier_refused + (0 if self.inflow is None else self.inflow.refused)
 
     async def run(self) -> None:

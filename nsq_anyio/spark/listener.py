@@ -180,7 +180,7 @@ class NSQListener(StreamingQueryListener, Collector):
                         query.unreported[labels] = shown["spoolDir"], json.loads(source.endOffset)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Record that the query runs and nothing waits, which no source reports before the next batch."""
+        """Record that the query is idle, which its source reports only with the next batch."""
         with self._lock:
             name = self._names.get(str(event.id), str(event.id))
             query = self._queries.get(name)

@@ -215,7 +215,7 @@ class SharedOptions:
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions(SharedOptions):
-    """The options of a read. They are pickled."""
+    """The options of a read."""
 
     topic: Annotated[str, Parsed(parse=check_topic)]
     """The topic to read."""
@@ -268,7 +268,6 @@ class ReadOptions(SharedOptions):
 
     @property
     def https_urls(self) -> tuple[str, ...]:
-        """The URLs of the servers that are reached over https."""
         return tuple(url for url in (*self.nsqlookupds, *self.nsqd_http) if url.startswith("https:"))
 
     def consumer_connection(self) -> ConnectionOptions:
@@ -286,7 +285,7 @@ class ReadOptions(SharedOptions):
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions(SharedOptions):
-    """The options of a write. They are pickled."""
+    """The options of a write."""
 
     topic: Annotated[str | None, Parsed(parse=check_topic)] = None
     """The topic of all rows; None to use the column ``topic`` (default None)."""

@@ -49,7 +49,7 @@ _NOTHING_BETWEEN = pa.Array.from_buffers(
 def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, partition: int) -> int:
     """Publish all rows, and return their number once nsqd has confirmed them.
 
-    All rows of a batch are checked before any of them is published. Without rows, no connection is made.
+    Without rows, no connection is made.
 
     :param partition: the number of the task's partition. Errors show it, and it chooses the nsqd to begin
         with, so that tasks with few rows do not all publish to the same nsqd

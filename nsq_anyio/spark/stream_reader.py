@@ -279,27 +279,21 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._error = error
 
     def initialOffset(self) -> dict[str, Any]:
-        """Raise the error, as do the other methods."""
         self._refuse()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Raise the error."""
         self._refuse()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
-        """Raise the error."""
         self._refuse()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Raise the error."""
         self._refuse()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
-        """Raise the error."""
         self._refuse()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Raise the error."""
         self._refuse()
 
     def stop(self) -> None:

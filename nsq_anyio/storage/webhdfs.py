@@ -1,7 +1,7 @@
 """The storage in HDFS, over HTTP: a rename that replaces nothing gives a file its name in one step.
 
-HDFS has directories, which it renames in one step, and a file cannot be created in one that is gone. So
-everything works as on a file system with hard links, except that a record is an empty file.
+HDFS renames directories in one step, and creates no file in a directory that is gone. So everything works as
+on a file system with hard links, except that a record is an empty file.
 
 It uses WebHDFS, not pyarrow. pyarrow needs libhdfs from a Hadoop distribution and a JVM in each Python
 worker, because workers cannot use Spark's own JVM; and its `open_output_stream` replaces existing files. The
@@ -32,7 +32,6 @@ class WebHdfs(RemoteStorage):
     def __init__(self, root: str) -> None:
         super().__init__()
         self.client: WebHdfsClient = WebHdfsClient(root)
-        """The sender of its requests."""
 
     def make_around(self, target: RemotePlace) -> None:
         """Make the parent directory, and the directories above it."""

@@ -100,7 +100,8 @@ class Channels:
         The messages are finished. Deferred messages and messages in flight elsewhere do not count as waiting.
 
         :param channel: the channel; a missing one is created, and gets the messages that wait in the topic
-        :param count: wait until at least this many were taken, 0 or more; default: take those that wait now
+        :param count: wait until at least this many were taken, 0 or more; default: take the messages that
+            wait now
         :param timeout: seconds, 0 or more; default 5
         :raises AssertionError: if fewer than ``count`` came in time, or messages still wait after ``timeout``
         :raises InvalidOption: for the channel ``nsq-testing``, if the topic has only other channels, which

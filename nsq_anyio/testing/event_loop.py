@@ -24,7 +24,7 @@ def is_in_event_loop() -> bool:
 def awaited(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Refuse calls of an async method outside of an event loop.
 
-    Outside of one, nothing would await the coroutine, and the test would pass without a check.
+    Nothing would await the coroutine there, and the test would pass without a check.
 
     :raises RuntimeError: by the decorated method, when it is called outside of an event loop
     """

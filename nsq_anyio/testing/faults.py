@@ -113,14 +113,13 @@ class FaultProxy:
             self._flowing = anyio.Event()
 
     async def _wait_flowing(self) -> None:
-        """Wait until bytes pass: until `stalled` is False."""
         await self._flowing.wait()
 
     async def listen(self) -> None:
         """Accept connections again, on the same port."""
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self.port)
         raw = listener.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)  # accepted ones inherit it
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)  # accepted sockets inherit it
         self.port = listener.extra(SocketAttribute.local_port)  # noqa: S610
         self._listening = scope = anyio.CancelScope()
         self._refusing = closed = anyio.Event()

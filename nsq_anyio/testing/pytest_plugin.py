@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say which servers are used, if they are real ones."""
+    """Show the directory of the real servers, if they are used."""
     directory = _real(config)
     return None if directory is None else f"nsq: real servers of {directory}"
 

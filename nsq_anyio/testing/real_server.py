@@ -54,12 +54,12 @@ class RealServer:
 
     @property
     def tcp_port(self) -> int:
-        """The port of `tcp_address`, to start another server on it later."""
+        """The port of `tcp_address`."""
         return int(self.tcp_address.rpartition(":")[2])
 
     @property
     def http_port(self) -> int:
-        """The port of `http_url`, to start another server on it later."""
+        """The port of `http_url`."""
         return int(self.http_url.rpartition(":")[2])
 
     @property
@@ -112,7 +112,7 @@ class RealServer:
             raise RealServerError(self.describe(f"was not ready after {START_LIMIT:g} s"))
 
     async def _ping(self) -> None:
-        # trust_env: a proxy set for the machine must not come between a test and its server.
+        # Without trust_env, a proxy that is set for the machine does not come between a test and its server.
         scheme, _, address = self.http_url.partition(":")
         transport = httpx.AsyncHTTPTransport(uds=address) if scheme == "unix" else None
         async with httpx.AsyncClient(trust_env=False, transport=transport) as client:
@@ -153,7 +153,7 @@ async def real_nsqd(
     """Run nsqd for the length of the block.
 
     :param directory: where the program ``nsqd`` is
-    :param tcp_port: 0 lets the system pick a port; another starts nsqd where an earlier one was
+    :param tcp_port: the port; 0 lets the system pick one
     :param http_port: the same for HTTP
     :param unix_path: the unix socket to listen on instead of a port
     :param http_unix_path: the same for HTTP

@@ -10,7 +10,7 @@ AnyIO's plugin, a module of such tests contains ::
 Everything that takes part must run in the test's own event loop, because the clock does not know that another
 thread or process is at work. So such tests use `cluster`, not the fixtures, which run servers in threads; and
 they use async handlers, since plain ones are called in threads. The clock waits only for name resolution, for
-``run_in_executor`` of asyncio, and for AnyIO's worker threads.
+``run_in_executor`` of asyncio, and for worker threads under AnyIO's default limiter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import trio.testing
 
 Backend: TypeAlias = tuple[str, dict[str, Any]]
-"""The name and the options of a backend, as AnyIO's fixture ``anyio_backend`` has them."""
+"""The name and the options of a backend, as AnyIO's fixture ``anyio_backend`` returns them."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -81,7 +81,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """Call a function in the next iteration; the first task that does so shows AnyIO's worker threads."""
+        """Schedule a function. The first call by a task also finds the limiter of AnyIO's worker threads."""
         if self._jumping.limiter is None and asyncio.current_task(self) is not None:
             self._jumping.limiter = anyio.to_thread.current_default_thread_limiter()
         return super().call_soon(callback, *args, context=context)

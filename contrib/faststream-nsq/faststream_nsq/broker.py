@@ -1,4 +1,4 @@
-"""The broker."""
+"""The broker for FastStream."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from .subscriber import NsqSubscriber
 __all__ = ["NsqBroker"]
 
 
-# As in FastStream's own brokers, the decorators take other parameters than what they override.
+# As in FastStream's own brokers, the decorators take other parameters than the methods that they override.
 class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
     NsqRegistrator, BrokerUsecase[RawMessage, nsq.Producer, NsqBrokerConfig]
 ):
@@ -57,8 +57,8 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
     :param nsqlookupd: one or several URLs of nsqlookupds that list the nsqds to consume from, and, without
         ``nsqd``, to publish to. At least one of ``nsqd`` and ``nsqlookupd`` must be given
     :param envelope: whether messages are published in nsq_anyio's envelope, with their headers, content type,
-        correlation id and reply address; default True. Without it, they are published as bare payloads, which
-        consumers in other languages can read, and all of these are left out
+        correlation id and reply address; default True. Without it, only bare payloads are published, which
+        consumers in other languages can read
     :param dead_letter: the topic for messages that are given up after ``max_attempts``, rejected, or in an
         envelope that cannot be read; default ``"{topic}.dead"``. None finishes them
     :param on_event: called with each event, see `nsq_anyio.events`
@@ -74,11 +74,12 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
     :param routers: routers to include
     :param ack_policy: how messages are answered; default: NACK_ON_ERROR
     :param id_generator: makes correlation ids
-    :param specification_url: the address in AsyncAPI, with ``description`` and ``tags``; default: the nsqds
+    :param specification_url: the address in AsyncAPI, with ``description`` and ``tags``; default: the nsqds,
+        or else the nsqlookupds
     :param logger: the log; default: one on standard output; None for none
-    :param log_level: the level of what is logged of each message; default: INFO
+    :param log_level: the level of the log lines about each message; default: INFO
     :param apply_types: whether FastDepends validates and converts arguments
-    :param serializer: what FastDepends does that with
+    :param serializer: the serializer that FastDepends uses for that
     :param provider: overrides of dependencies
     :param context: the context of FastStream
     :raises InvalidOption: if an address, URL or ``graceful_timeout`` is not valid, or no address or URL is
@@ -177,7 +178,7 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
             self.config.broker_config.fail("nothing can be published", error)
 
     async def connect(self) -> nsq.Producer:
-        """Connect, unless it is connected in an event loop that still exists."""
+        """Connect, unless connected in an event loop that still exists."""
         if self._held is not None and self._held.loop_is_closed:
             self._connection = None
         return await super().connect()
@@ -204,7 +205,7 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
     ) -> None:
         """Stop all subscribers, hand back unanswered messages, and disconnect.
 
-        :raises ExceptionGroup: what has ended subscribers, or the producer, before
+        :raises ExceptionGroup: the errors that had ended subscribers or the producer
         """
         held = self._held
         try:
@@ -248,13 +249,13 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
     ) -> None:
         """Publish a message, and return once nsqd has stored it.
 
-        :param message: the body: bytes, text, or what the serializer encodes
+        :param message: the body: bytes, text, or a value that the serializer encodes
         :param topic: the topic
-        :param headers: its headers: names and their text values
+        :param headers: its headers, text by name
         :param correlation_id: default: a new one
         :param reply_to: a topic for the result of its handler; default: none
         :param defer: seconds until nsqd delivers it, 0 or more; default: at once
-        :param envelope: whether it is published with headers; default: as the broker says
+        :param envelope: whether it is published with headers; default: the broker's setting
         :raises IncorrectState: before `start` and after `stop`
         :raises NSQError: see `nsq_anyio.Producer.publish`
         """

@@ -1,4 +1,4 @@
-"""What a broker knows, and its subscribers and publishers ask for."""
+"""The configuration that a broker shares with its subscribers and publishers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["AS_BROKER", "Common", "NsqBrokerConfig"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """What the producer and the consumers of a broker have in common; see `NsqBroker` for the fields."""
+    """The settings that a broker's producer and consumers share; `NsqBroker` describes them."""
 
     nsqd: str | Sequence[str] | None
     nsqlookupd: str | Sequence[str] | None
@@ -60,17 +60,17 @@ class NsqBrokerConfig(BrokerConfig):
         self.producer.connect(producer, self.fd_config._serializer, self.broker_codec)
 
     def disconnect(self) -> None:
-        """Let nobody use the producer any more."""
+        """Stop using the producer."""
         self.connection = None
         self.producer.disconnect()
 
     def fail(self, text: str, error: BaseException) -> None:
-        """End the application, which must not live on half dead; its end raises the error."""
+        """End the application, which must not continue without one of its parts; its end raises the error."""
         self.logger.log(f"{text}, the application ends: {error}", logging.CRITICAL, exc_info=error)
         self.exit_application()
 
     def exit_application(self) -> None:
-        """Let the application end by itself, if there is one."""
+        """Ask the application to exit, if there is one."""
         if (application := self.context.get("app")) is not None:
             application.exit()
 
@@ -107,4 +107,4 @@ class NsqBrokerConfig(BrokerConfig):
 
 
 AS_BROKER = ""
-"""A subscriber's topic of dead letters if it has none of its own: that of the broker."""
+"""The ``dead_letter`` of a subscriber without a topic of its own; it stands for the broker's."""

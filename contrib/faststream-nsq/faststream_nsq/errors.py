@@ -12,8 +12,7 @@ __all__ = ["RequestsUnsupported"]
 class RequestsUnsupported(nsq.NSQError, FeatureNotSupportedException):
     """A reply was asked for with `request`: NSQ has no replies to wait for.
 
-    The subscriber of the request may publish to another nsqd than the one that is known here. So there is no
-    place where a reply is sure to arrive.
+    The subscriber of the request may publish its reply to an nsqd that this program does not know.
     """
 
     def __init__(self, topic: str) -> None:

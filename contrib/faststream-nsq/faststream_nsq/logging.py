@@ -17,7 +17,7 @@ _ID_LENGTH = 16
 
 
 class _NsqParamsStorage(DefaultLoggerStorage):
-    """Makes a logger with a column each for topics and channels, as wide as the longest."""
+    """Makes a logger with a column for topics and one for channels, each as wide as its longest name."""
 
     __slots__ = ("_widths",)
 

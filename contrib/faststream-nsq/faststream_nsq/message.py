@@ -1,4 +1,4 @@
-"""Messages as handlers get them."""
+"""The messages that handlers get."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import nsq_anyio as nsq
 __all__ = ["NsqBatchMessage", "NsqMessage", "RawMessage"]
 
 RawMessage: TypeAlias = nsq.Message | tuple[nsq.Message, ...]
-"""What middlewares get: a message of nsq_anyio, or those of a batch."""
+"""The messages that middlewares get: one of nsq_anyio, or all of a batch."""
 
 
 class NsqMessage(StreamMessage[nsq.Message]):
-    """A message; ``raw_message`` is that of nsq_anyio, with its ``attempts``, ``timestamp`` and ``nsqd``."""
+    """A message; ``raw_message`` is nsq_anyio's, with its ``attempts``, ``timestamp`` and ``nsqd``."""
 
     async def ack(self) -> None:
         """Finish the message (FIN). Nothing happens if it is answered."""
@@ -38,16 +38,16 @@ class NsqMessage(StreamMessage[nsq.Message]):
     async def reject(self, reason: str = "") -> None:
         """Finish the message as one that cannot be processed. Nothing happens if it is answered.
 
-        Its dead letter is published first, if the broker has a topic for them.
+        Its dead letter is published first, if there is a topic for dead letters.
 
-        :param reason: why, for the dead letter and the log; default: the error that is being handled
+        :param reason: for the dead letter and the log; default: the error that is being handled
         """
         await self.raw_message._settle(nsq.Discard(reason or _reason()))
         await super().reject()
 
 
 class NsqBatchMessage(StreamMessage[tuple[nsq.Message, ...]]):
-    """Several messages; ``raw_message`` is a tuple of them. An answer applies to those without one."""
+    """Several messages; ``raw_message`` is a tuple. An answer applies to the messages that have none yet."""
 
     async def ack(self) -> None:
         """Finish the messages (FIN)."""
@@ -64,7 +64,7 @@ class NsqBatchMessage(StreamMessage[tuple[nsq.Message, ...]]):
         await super().nack()
 
     async def reject(self, reason: str = "") -> None:
-        """Finish the messages as ones that cannot be processed, as `NsqMessage.reject` does."""
+        """Finish the messages, and publish dead letters, as `NsqMessage.reject` does."""
         discard = nsq.Discard(reason or _reason())
         for each in self.raw_message:
             await each._settle(discard)
@@ -73,7 +73,7 @@ class NsqBatchMessage(StreamMessage[tuple[nsq.Message, ...]]):
 
 def _requeue(delay: float | None, *, backoff: bool) -> nsq.Requeue:
     requeue = nsq.Requeue(delay, backoff=backoff)
-    requeue.__cause__ = sys.exception()  # of which a dead letter will tell
+    requeue.__cause__ = sys.exception()  # the dead letter reports it
     return requeue
 
 

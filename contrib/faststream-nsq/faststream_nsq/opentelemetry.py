@@ -57,7 +57,7 @@ class _Settings(TelemetrySettingsProvider[RawMessage, NsqPublishCommand]):
 
 
 class NsqTelemetryMiddleware(TelemetryMiddleware[NsqPublishCommand]):
-    """Makes spans of handlers and publishes, and carries the trace in the headers.
+    """Creates spans for handlers and publishes, and sends the trace context in the headers.
 
     It needs ``pip install 'faststream-nsq[opentelemetry]'``.
 

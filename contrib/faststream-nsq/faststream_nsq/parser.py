@@ -1,4 +1,4 @@
-"""Turn messages of NSQ into those of FastStream, and their payloads into values."""
+"""The conversion of NSQ's messages to FastStream's, and of their payloads to values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishes what FastStream hands over."""
+"""The producer that FastStream calls."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class NsqProducer(ProducerProto[NsqPublishCommand]):
         raise RequestsUnsupported(cmd.destination)
 
     async def encode(self, body: Any, cmd: NsqPublishCommand) -> bytes:
-        """Return one body of a command as it is published.
+        """Return the bytes to publish for one body of a command.
 
         :raises InvalidOption: if an envelope cannot hold the headers
         """

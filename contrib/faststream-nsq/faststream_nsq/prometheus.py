@@ -40,7 +40,7 @@ class NsqPrometheusMiddleware(PrometheusMiddleware[RawMessage, NsqPublishCommand
 
     It needs ``pip install 'faststream-nsq[prometheus]'``.
 
-    :param registry: where the metrics are
+    :param registry: where the metrics are registered
     :param app_name: the label ``app_name``; default: the prefix
     :param metrics_prefix: the beginning of the metrics' names; default ``faststream``
     :param received_messages_size_buckets: the buckets of sizes, in bytes

@@ -1,4 +1,4 @@
-"""What publishes to one topic: for users, for the results of handlers, and for replies."""
+"""Publishers to one topic: for users, for the results of handlers, and for replies."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = [
 
 @dataclass(kw_only=True)
 class NsqPublisherSpecificationConfig(PublisherSpecificationConfig):
-    """What the documentation tells of a publisher."""
+    """The description of a publisher in AsyncAPI."""
 
     topic: str
 
 
 @dataclass(kw_only=True)
 class NsqPublisherConfig(PublisherUsecaseConfig):
-    """How a publisher publishes; see `NsqRegistrator.publisher` for the fields."""
+    """The settings of a publisher; `NsqRegistrator.publisher` describes them."""
 
     _outer_config: NsqBrokerConfig = field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default_factory=NsqBrokerConfig
@@ -67,7 +67,6 @@ class NsqPublisherSpecification(PublisherSpecification[NsqBrokerConfig, NsqPubli
         return self.config.title_ or f"{self.topic}:Publisher"
 
     def get_schema(self) -> dict[str, PublisherSpec]:
-        """Return the specification by its name."""
         payload = resolve_payloads(self.get_payloads(), "Publisher")
         message = Message(title=f"{self.name}:Message", payload=payload)
         return {
@@ -105,11 +104,11 @@ class NsqPublisher(PublisherUsecase):
     ) -> None:
         """Publish a message, and return once nsqd has stored it.
 
-        :param message: the body: bytes, text, or what the serializer encodes
+        :param message: the body: bytes, text, or a value that the serializer encodes
         :param headers: its headers, besides those of the publisher
         :param correlation_id: default: a new one
-        :param reply_to: the topic for the result of its handler; default: that of the publisher
-        :param defer: seconds until nsqd delivers it, 0 or more; default: that of the publisher
+        :param reply_to: the topic for the result of its handler; default: the publisher's
+        :param defer: seconds until nsqd delivers it, 0 or more; default: the publisher's
         :raises NSQError: see `nsq_anyio.Producer.publish`
         """
         command = NsqPublishCommand(
@@ -135,7 +134,7 @@ class NsqPublisher(PublisherUsecase):
     async def _publish(
         self, cmd: PublishCommand, *, _extra_middlewares: Iterable[PublisherMiddleware]
     ) -> None:
-        """Publish what a handler has returned; called by FastStream."""
+        """Publish a handler's result; called by FastStream."""
         config, producer = self._config, self._outer_config.producer
         command = NsqPublishCommand.from_cmd(cmd, batch=config.batch)
         command.destination = self.topic

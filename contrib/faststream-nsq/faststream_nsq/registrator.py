@@ -1,4 +1,4 @@
-"""Declares subscribers and publishers, on a broker or on a router."""
+"""The declaration of subscribers and publishers, on a broker or on a router."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAX_WAIT = 1.0
 
 
 class NsqRegistrator(Registrator[RawMessage, NsqBrokerConfig]):
-    """What `NsqBroker` and `NsqRouter` share."""
+    """The base of `NsqBroker` and `NsqRouter`."""
 
     def subscriber(  # type: ignore[override]
         self,
@@ -68,8 +68,8 @@ class NsqRegistrator(Registrator[RawMessage, NsqBrokerConfig]):
         :param topic: the topic, after the prefixes of the routers
         :param channel: the channel; the processes that name the same one share its messages
         :param max_workers: the most handlers that run at a time, 1 or more; default 1
-        :param max_in_flight: the most messages that this process may hold, 1 or more; default: what
-            ``max_workers`` handlers can use. Fewer than there are nsqds means that these take turns
+        :param max_in_flight: the most messages that this process may hold, 1 or more; default: as many as
+            ``max_workers`` handlers can use. If there are more nsqds than that, they take turns
         :param batch: whether a handler gets a list of messages
         :param max_size: with ``batch``, the most messages in a list, 1 or more; default 100
         :param max_wait: with ``batch``, seconds to wait for more messages, 0 or more; default 1. It must be
@@ -77,9 +77,9 @@ class NsqRegistrator(Registrator[RawMessage, NsqBrokerConfig]):
         :param keep_alive: whether to touch messages while their handlers run, at most until nsqd's
             ``--max-msg-timeout``; default True. Without it, a handler of one message is cancelled when that
             times out
-        :param dead_letter: the topic for its dead letters, None for none; default: that of the broker
-        :param options: further options of the consumer; default: those of the broker. The broker's
-            ``graceful_timeout`` replaces their ``drain_timeout``
+        :param dead_letter: the topic for its dead letters, None for none; default: the broker's
+        :param options: further options of the consumer; default: the broker's. ``drain_timeout`` is always
+            the broker's ``graceful_timeout``
         :param ack_policy: how messages are answered; default: the router's, the broker's, or NACK_ON_ERROR
         :param no_reply: whether results are not published to the ``reply_to`` of messages
         :param dependencies: dependencies of all its handlers
@@ -160,16 +160,16 @@ class NsqRegistrator(Registrator[RawMessage, NsqBrokerConfig]):
         :param headers: headers of each message
         :param reply_to: the topic for the results of the handlers of its messages; default: none
         :param defer: seconds until nsqd delivers each message, 0 or more; default: at once
-        :param envelope: whether messages are published with headers; default: as the broker says
+        :param envelope: whether messages are published with headers; default: the broker's setting
         :param batch: whether the items of a list that a handler returns are messages of their own,
             published all or none
         :param persistent: whether the broker keeps the publisher alive
         :param title: its name in AsyncAPI
         :param description: its description in AsyncAPI
-        :param schema: the type of its messages in AsyncAPI; default: what its handler returns
+        :param schema: the type of its messages in AsyncAPI; default: the type that its handler returns
         :param include_in_schema: whether it is in AsyncAPI
         :raises InvalidName: if nsqd would refuse the topic
-        :raises InvalidOption: if ``defer`` is negative, or does not go with ``batch``
+        :raises InvalidOption: if ``defer`` is negative, or given together with ``batch``
         """
         check_seconds("defer", defer, 0, special=(None,))
         if batch and defer is not None:
@@ -213,7 +213,7 @@ class NsqRegistrator(Registrator[RawMessage, NsqBrokerConfig]):
         """Add the subscribers and publishers of a router.
 
         :param prefix: text in front of the router's topics
-        :raises SetupError: if ``router`` is that of another broker
+        :raises SetupError: if ``router`` belongs to another kind of broker
         """
         if not isinstance(router, NsqRegistrator):
             raise SetupError(f"router={router!r} is not valid: use an NsqRouter")

@@ -1,4 +1,4 @@
-"""What handlers may return, and what producers get."""
+"""The responses of handlers, and the commands for producers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["NsqPublishCommand", "NsqResponse"]
 
 
 class NsqResponse(Response):
-    """What a handler returns, to say more than the body of what is published.
+    """A handler's result with headers, a correlation id or a delay.
 
     :param body: the body
     :param headers: its headers, besides those of the publisher
@@ -30,7 +30,7 @@ class NsqResponse(Response):
         self.defer = defer
 
     def as_publish_command(self) -> NsqPublishCommand:
-        """Return what a publisher publishes."""
+        """Return the command for a publisher."""
         return NsqPublishCommand(
             self.body,
             headers=self.headers,
@@ -44,8 +44,8 @@ class NsqPublishCommand(BatchPublishCommand):
     """One or several messages to publish.
 
     :ivar defer: seconds until nsqd delivers the message, None for no delay
-    :ivar envelope: whether it is published with headers; None for what the broker says
-    :ivar is_result: whether a handler has returned it
+    :ivar envelope: whether it is published with headers; None for the broker's setting
+    :ivar is_result: whether it is a handler's result
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class NsqPublishCommand(BatchPublishCommand):
 
     @classmethod
     def from_cmd(cls, cmd: PublishCommand, *, batch: bool = False) -> NsqPublishCommand:
-        """Return the command for what a handler has returned: ``cmd``, or one like it of this broker.
+        """Return the command for a handler's result: ``cmd`` itself, or the same as an `NsqPublishCommand`.
 
-        :param batch: whether a body that is a list is one of several messages
+        :param batch: whether a list as the body stands for several messages
         """
         if not isinstance(cmd, NsqPublishCommand):
             body, more = cls._parse_bodies(cmd.body, batch=batch)

@@ -63,8 +63,8 @@ class NsqRouter(  # pyright: ignore[reportIncompatibleMethodOverride] - as NsqBr
     :param routers: routers to include in this one
     :param parser: as for `NsqBroker.subscriber`
     :param decoder: as for `NsqBroker.subscriber`
-    :param include_in_schema: whether AsyncAPI tells of them
-    :param ack_policy: how messages are answered; default: as the broker says
+    :param include_in_schema: whether they are in AsyncAPI
+    :param ack_policy: how messages are answered; default: the broker's policy
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What traces and metrics tell of a message or a batch."""
+"""The messages and sizes that traces and metrics show."""
 
 from __future__ import annotations
 

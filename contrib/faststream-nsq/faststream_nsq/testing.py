@@ -22,7 +22,7 @@ _CHANNEL = "test-nsq-broker#ephemeral"
 
 
 class TestNsqBroker(TestBroker[NsqBroker, EnterType], broker=NsqBroker):
-    """Hands what is published to the subscribers of the topic, once for each channel, without an nsqd.
+    """Hands published messages to the subscribers of the topic, once for each channel, without an nsqd.
 
     ::
 
@@ -30,14 +30,14 @@ class TestNsqBroker(TestBroker[NsqBroker, EnterType], broker=NsqBroker):
             await test.publish({"path": "cat.png"}, "images")
             resize.mock.assert_called_once_with({"path": "cat.png"})
 
-    It refuses what the broker and nsqd refuse: names, sizes, delays and options. A publish returns when the
-    handlers have, and raises what they raise. Deferred messages are delivered at once, and requeued messages
-    are not delivered again.
+    It refuses the names, sizes, delays and options that the broker and nsqd refuse. A publish returns once
+    the handlers have returned, and raises their errors. Deferred messages are delivered at once, and requeued
+    messages are not delivered again.
 
     :param brokers: one or several brokers, which exchange messages
     :param with_real: whether to use the nsqds of the brokers
     :param connect_only: whether something else, such as FastStream's ``TestApp``, starts the brokers;
-        default: it is found out from the ``async with`` statement
+        default: inferred from the ``async with`` statement
     """
 
     @overload
@@ -66,7 +66,7 @@ class TestNsqBroker(TestBroker[NsqBroker, EnterType], broker=NsqBroker):
     def create_publisher_fake_subscriber(
         self, broker: NsqBroker, publisher: NsqPublisher
     ) -> tuple[NsqSubscriber, bool]:
-        """Return what records the messages of a publisher, and whether it is one of the user's."""
+        """Return a subscriber that records a publisher's messages, and whether it is one of the user's."""
         for subscriber in _subscribers(self.brokers):
             if subscriber.topic == publisher.topic:
                 return subscriber, True
@@ -77,7 +77,7 @@ class TestNsqBroker(TestBroker[NsqBroker, EnterType], broker=NsqBroker):
         if not self.with_real:
             for subscriber in _subscribers([broker]):
                 if subscriber.calls:
-                    subscriber.block()  # it is not entered, but refuses what it would refuse then
+                    subscriber.block()  # it checks names and options, and is not entered
 
     @contextmanager
     def _patch_producer(self, broker: NsqBroker) -> Generator[None]:

@@ -106,7 +106,7 @@ class NsqBroker(AsyncBroker):
 
     @property
     def max_attempts(self) -> int:
-        """The attempt from which on a message whose task fails is given up; 0 for never."""
+        """The attempt at which a message whose task fails is given up; 0 for never."""
         return self._consumer_options.max_attempts
 
     @property

@@ -62,7 +62,7 @@ def current_delivery() -> Delivery | None:
 
 
 class DeliveryBytes(bytes):
-    """The body of a task, which knows its delivery: taskiq passes on nothing but the body."""
+    """The body of a task, with its delivery: taskiq passes on nothing but the body."""
 
     delivery: Delivery
 

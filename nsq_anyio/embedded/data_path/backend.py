@@ -106,7 +106,7 @@ class Backend(Generic[ItemT]):
         self._running: list[tuple[ItemT, Purpose]] = []
         self._being_held: set[ItemT] = set()
         self._unwritten = 0  # messages that are not deferred
-        self._being_kept = 0  # the KEPT and COPIED ones among them
+        self._being_kept = 0  # of these, the KEPT and COPIED messages
         self._is_reading = False
         self._was_cleared = False
         self._is_deleted = False

@@ -166,7 +166,6 @@ class Disk:
     # Collecting work.
 
     def job_of(self, backend: Backend[ItemT]) -> Job:
-        """Return a backend's next job."""
         batch = self._batch
         job = batch.jobs.get(backend)
         if job is None:

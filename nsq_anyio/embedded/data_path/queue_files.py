@@ -140,7 +140,7 @@ class QueueFiles:
         """Replace the metadata.
 
         :param sync: whether the new metadata have to survive a crash of the machine
-        :raises OSError: if that fails; then the old ones are still there
+        :raises OSError: if that fails; then the old metadata are still there
         """
         depth, read, write = metadata
         text = f"{depth}\n{read[0]},{read[1]}\n{write[0]},{write[1]}\n"

@@ -415,7 +415,6 @@ class ChannelDisk:
         self._scheduler.wake(self._channel)
 
     def restored(self, record: Record) -> Message:
-        """Return the message of a record that was read."""
         message = Message(self._channel, record.id, record.timestamp, record.body)
         message.attempts = record.attempts
         return message

@@ -75,7 +75,7 @@ class Latencies:
 
 
 def measured_latencies(options: NsqdOptions) -> Latencies | None:
-    """Return the latencies of a new channel; None if no percentiles are wanted."""
+    """Return an empty window for a new channel; None if no percentiles are configured."""
     quantiles = options.e2e_processing_latency_percentiles
     if not quantiles:
         return None

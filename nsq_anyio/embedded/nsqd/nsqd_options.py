@@ -81,12 +81,14 @@ class NsqdOptions:
     max_rdy_count: Annotated[int, Integer(low=1, high=2**31 - 1)] = 2500
     """The highest RDY count of a client (1 to 2147483647; default 2500)."""
     mem_queue_size: Annotated[int, Integer(low=0, high=2**63 - 1, unit="messages")] = 10_000
-    """The most messages that a topic or channel holds in memory. Further ones are kept on disk; without a
-    data path they stay in memory, but still count in ``backend_depth``. Ephemeral topics and
-    channels drop them. 0 keeps all on disk (messages: 0 to 9223372036854775807; default 10000).
+    """The most messages that a topic or channel holds in memory. Further messages are kept on disk; without a
+    data path they stay in memory, but still count in ``backend_depth``. Ephemeral topics and channels drop
+    them. 0 keeps all on disk (messages: 0 to 9223372036854775807; default 10000).
     """
     max_bytes_per_file: Annotated[int, Integer(low=1, high=2**62, unit="bytes")] = 100 * 1024 * 1024
-    """The largest data file, but for a larger message (bytes: 1 to 4611686018427387904; default 100 MiB)."""
+    """The largest data file, unless a single message is larger (bytes: 1 to 4611686018427387904; default 100
+    MiB).
+    """
     sync_every: Annotated[int, Integer(low=1, high=2**63 - 1, unit="messages")] = 2500
     """The number of messages that a topic or channel writes or reads until its files are synced. With 1, a
     publish is answered when its messages survive a crash of the machine (messages: 1 to 9223372036854775807;

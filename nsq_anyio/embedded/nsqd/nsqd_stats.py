@@ -103,7 +103,7 @@ def _channel_stats(channel: Channel, clients: Sequence[NsqdClient], query: Stats
 
 
 def _topic_latency_stats(topic: Topic) -> _Json:
-    """Return the latencies of all channels together, even if only one channel is asked for."""
+    """Return the latencies of all channels together, even for a query of one channel."""
     parts = [channel.latencies for channel in topic.channels.values() if channel.latencies is not None]
     return _latency_stats(merged_percentiles(parts, anyio.current_time()) if parts else None)
 

@@ -14,7 +14,7 @@ _COMPACT_FROM = 1024
 
 
 class Timer(ABC):
-    """Something with a deadline: a message in flight or deferred, a heartbeat."""
+    """The base of objects with a deadline: messages in flight or deferred, and heartbeats."""
 
     __slots__ = ("timer_entry",)
 
@@ -125,12 +125,10 @@ class Scheduler:
             self._event.set()
 
     def cancel_timer(self, timer: Timer) -> None:
-        """Stop ``timer`` from firing."""
         self._timers.cancel(timer)
 
     @property
     def next_deadline(self) -> float:
-        """When the next timer is due; infinity if there is none."""
         return self._timers.next_deadline
 
     def turn(self, now: float) -> None:

@@ -321,7 +321,7 @@ class TopicDisk:
         self._scheduler.set_timer(self._retry, self._next_try)
 
     def _write_copies(self, now: float) -> None:
-        """Retry writing messages that channels have only in memory; without any, release the kept ones."""
+        """Retry the writes that have failed in channels; if there are none, release the kept messages."""
         disks = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
         unwritten = [disk for disk in disks if disk.backend.unwritten_copies]
         for disk in unwritten:
@@ -347,7 +347,6 @@ class TopicDisk:
         self._scheduler.wake(self)
 
     def restored(self, record: Record) -> _Waiting:
-        """Return the message of a record that was read."""
         return _Waiting(record.id, record.timestamp, record.body)
 
     def not_written(self, item: _Waiting, purpose: Purpose) -> None:

@@ -1,7 +1,6 @@
 """The options of the embedded nsqlookupd, named and defaulted like nsqlookupd's flags.
 
-A separate module, because the declarations must be evaluated when the class is created, and so no annotation
-may be postponed.
+A separate module, because a module that declares options cannot postpone its annotations.
 """
 
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ MAGIC_V1 = b"  V1"
 
 _SIZE = struct.Struct(">i")
 
-# nsqlookupd has no limits. nsqd's longest line has 141 bytes, its IDENTIFY a few hundred.
+# The real nsqlookupd has no limits. nsqd's longest line has 141 bytes, its IDENTIFY a few hundred.
 _MAX_LINE = 1024 * 1024
 _MAX_BODY = 1024 * 1024
 _ZEROS: dict[str, Any] = {

@@ -12,7 +12,7 @@ from ...events import MessageEvent
 _Key = tuple[str, str, str, str]
 
 _FEW: Final = 64
-"""The number of deliveries up to which ended deliveries are not searched for."""
+"""The number of deliveries above which ended deliveries are dropped."""
 
 
 class Delivery:
@@ -32,7 +32,7 @@ class Delivery:
 
 
 class Deliveries:
-    """Deliveries, from when a message is received or processed until the event of its answer.
+    """The deliveries that were received or processed, each until the event of its answer.
 
     There is no event for a message whose connection is lost. All such deliveries are dropped whenever the
     number of deliveries has doubled.

@@ -67,7 +67,7 @@ class _Events:
 
 
 class ConsumerReader:
-    """Measures a consumer; see `ConsumerMeter` and `Reader`."""
+    """Measures a consumer, as its `ConsumerMeter`, and reads it."""
 
     def __init__(self, consumer: Consumer, buckets: Sequence[float]) -> None:
         self.durations: list[float] = []
@@ -126,7 +126,7 @@ class _Topic:
 
 
 class ProducerReader:
-    """Measures a producer; see `ProducerMeter` and `Reader`."""
+    """Measures a producer, as its `ProducerMeter`, and reads it."""
 
     channel: tuple[str, ...] = ()
 

@@ -48,9 +48,9 @@ def archive(
 ) -> Summary:
     """Write the messages of a channel to files, in directories ``date=YYYY-MM-DD/hour=H`` of UTC.
 
-    Date and hour are those at which nsqd received the message. Nothing is lost if this is killed: run it
-    again with the same ``checkpoint`` and ``spool_dir``. A message that nsqd delivered twice is stored twice,
-    with the same ``id``.
+    Date and hour are the time when nsqd received the message. Nothing is lost if the pipeline is killed: run
+    it again with the same ``checkpoint`` and ``spool_dir``. A message that nsqd delivered twice is stored
+    twice, with the same ``id``.
 
     :param output: the directory for the files, as a path or URI that Spark knows
     :param checkpoint: the directory for Spark's checkpoint, used by this pipeline only

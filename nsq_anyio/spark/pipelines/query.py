@@ -34,7 +34,7 @@ Option: TypeAlias = str | int | float | bool
 _log = logging.getLogger("nsq_anyio.spark")
 
 
-# The line after the indented ones: the error that Python raised in a worker, or in the reader's process.
+# The line after the indented lines: the error that Python raised in a worker, or in the reader's process.
 _PYTHON_ERROR = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(?:[\w]+\.)*(\w+(?:: .+)?)$", re.MULTILINE
 )
@@ -244,7 +244,7 @@ class _Tally:
         self._last: tuple[str, int] | None = None
 
     def take(self, query: StreamingQuery) -> list[Progress]:
-        """Count the new reports, and return the progress of those with rows, still without the lag."""
+        """Count the new reports, and return the progress of batches with rows, still without the lag."""
         last = query.lastProgress
         if last is None or _key(last) == self._last:
             return []
@@ -281,7 +281,7 @@ def follow(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Wait until the query ends; however this function ends, the query is stopped.
+    """Wait until the query ends, and stop it in any case.
 
     :param lag: returns the rows that still wait; called after each batch, and at the end
     :param on_progress: called after each batch

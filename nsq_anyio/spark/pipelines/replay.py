@@ -242,11 +242,9 @@ class PacedNsqDataSource(NsqDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "nsq-paced"
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return the writer of a batch job."""
         options = dict(self.options)
         rate = float(options.pop(RATE.lower()))
         return _PacedWriter(NsqDataSource(options).writer(schema, overwrite), rate)

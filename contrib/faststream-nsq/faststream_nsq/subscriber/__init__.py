@@ -1,4 +1,4 @@
-"""What takes messages, and lets FastStream handle them."""
+"""Subscribers, which take messages and let FastStream handle them."""
 
 from .batch import NsqBatchSubscriber
 from .single import NsqMessageSubscriber

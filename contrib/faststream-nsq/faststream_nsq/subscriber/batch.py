@@ -52,7 +52,7 @@ class NsqBatchSubscriber(NsqSubscriber):
 
     async def _work(self, consumer: nsq.Consumer) -> None:
         async for batch in consumer.batches(self._max_size, self._max_wait):
-            # The block requeues what a cancelled handler leaves.
+            # The block requeues the messages that a cancelled handler leaves.
             async with batch, batch.keep_alive() if self._config.keep_alive else nullcontext():
                 await self._handle(batch)
 

@@ -1,4 +1,4 @@
-"""What a subscriber was declared with."""
+"""The configuration of a subscriber."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["NsqSubscriberConfig", "NsqSubscriberSpecificationConfig"]
 
 @dataclass(kw_only=True)
 class NsqSubscriberSpecificationConfig(SubscriberSpecificationConfig):
-    """What the documentation tells of a subscriber."""
+    """The description of a subscriber in AsyncAPI."""
 
     topic: str
     channel: str
@@ -25,7 +25,7 @@ class NsqSubscriberSpecificationConfig(SubscriberSpecificationConfig):
 
 @dataclass(kw_only=True)
 class NsqSubscriberConfig(SubscriberUsecaseConfig):
-    """How a subscriber consumes; see `NsqRegistrator.subscriber` for the fields."""
+    """The settings of a subscriber; `NsqRegistrator.subscriber` describes them."""
 
     _outer_config: NsqBrokerConfig = field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default_factory=NsqBrokerConfig

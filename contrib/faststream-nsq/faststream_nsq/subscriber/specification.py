@@ -1,4 +1,4 @@
-"""What AsyncAPI tells of a subscriber."""
+"""The AsyncAPI specification of a subscriber."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ class NsqSubscriberSpecification(
         return self.config.title_ or f"{self.channel_labels[0]}:{self.call_name}"
 
     def get_schema(self) -> dict[str, SubscriberSpec]:
-        """Return the specification by its name."""
         message = Message(title=f"{self.name}:Message", payload=resolve_payloads(self.get_payloads()))
         return {
             self.name: SubscriberSpec(

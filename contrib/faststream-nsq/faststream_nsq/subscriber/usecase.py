@@ -1,4 +1,4 @@
-"""A subscriber: a consumer that is open from `start` to `stop`, and what handles its messages."""
+"""The base of subscribers: a consumer that is open from `start` to `stop`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["NsqSubscriber"]
 
 
 class NsqSubscriber(SubscriberUsecase[RawMessage]):
-    """What subscribers of single messages and of batches share. Made by ``broker.subscriber``."""
+    """The base of subscribers of single messages and of batches. Made by ``broker.subscriber``."""
 
     _outer_config: NsqBrokerConfig
 
@@ -56,11 +56,11 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
 
     @property
     def failure(self) -> BaseException | None:
-        """What has ended the consumer for good, such as a refusal of nsqd; None if nothing has."""
+        """The error that has ended the consumer, such as a refusal by nsqd; None if there is none."""
         return None if self._held is None else self._held.failure
 
     async def start(self) -> None:
-        """Begin to consume, unless it does; called by the broker. This does not wait for a connection.
+        """Begin to consume, unless already begun; called by the broker. This does not wait for a connection.
 
         :raises IncorrectState: if the broker is not connected
         :raises InvalidName: if nsqd would refuse the topic with its prefix
@@ -77,7 +77,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
         """Take no more messages, let handlers end, hand back the rest, and disconnect; called by the broker.
 
         Handlers that do not end within the broker's ``graceful_timeout`` are cancelled, and their messages
-        requeued. What has ended the consumer before is in `failure`, and the broker raises it.
+        requeued. An earlier error of the consumer stays in `failure`, and the broker raises it.
         """
         self._stop_soon()
         try:
@@ -91,7 +91,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
     async def get_one(self, *, timeout: float = 5.0) -> StreamMessage[Any] | None:
         """Wait for a message, in a program that has no handler for this subscriber. Answer it yourself.
 
-        No other message comes until it is answered, unless ``max_in_flight`` is larger.
+        No other message comes until it is answered, unless ``max_in_flight`` allows more.
 
         :param timeout: seconds to wait; default 5
         :returns: the message, or the batch; None if none comes in time
@@ -110,7 +110,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
     async def handle_in_memory(self, messages: Sequence[nsq.Message]) -> None:
         """Handle messages that belong to no connection, as `TestNsqBroker` delivers them.
 
-        :raises BaseException: what a handler raises
+        :raises BaseException: the error of a handler
         """
 
     @abstractmethod
@@ -119,7 +119,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
 
     @abstractmethod
     async def _next(self, consumer: nsq.Consumer, timeout: float | None) -> RawMessage | None:
-        """Wait for what a handler would get; None after ``timeout`` seconds, or when it is stopped."""
+        """Wait for the next message or batch; None after ``timeout`` seconds, or when it is stopped."""
 
     def block(self) -> AbstractAsyncContextManager[nsq.Consumer]:
         """Return the block of the consumer, which `start` enters.
@@ -173,7 +173,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
                     each.requeue()
 
     async def _process(self, raw: RawMessage) -> None:
-        """Let FastStream handle a message or a batch, answer it, and log what handlers raise."""
+        """Let FastStream handle a message or a batch, answer it, and log the errors of handlers."""
         try:
             await self.process_message(raw)
         except StopConsume:
@@ -184,7 +184,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
         except Exception:  # noqa: BLE001, S110 - it is logged, and the message answered as ack_policy says
             pass
         except asyncio.CancelledError as error:
-            # If a handler awaited a task that somebody cancelled, that is a failure like any other.
+            # If a handler awaited a task that other code cancelled, that is a failure like any other.
             if not is_stray(error):
                 raise
 
@@ -207,7 +207,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
         return (NsqReplyPublisher(self._outer_config.producer, message.reply_to),)
 
     def get_log_context(self, message: StreamMessage[Any] | None) -> dict[str, str]:
-        """Return what the log tells of a message."""
+        """Return the fields of a log line about a message."""
         return {
             "topic": self.topic,
             "channel": self.channel,
