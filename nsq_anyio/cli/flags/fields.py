@@ -80,7 +80,8 @@ def switch(help: str, *names: str) -> Any:
 
 def go_switch(help: str, **attributes: Any) -> Any:
     """Declare a boolean flag in Go's style: ``--flag``, or ``--flag=false``."""
-    return flag(help, type=boolean, is_flag=False, flag_value="true", default="false", **attributes)
+    defaults = {"type": boolean, "is_flag": False, "flag_value": "true", "default": "false"}
+    return flag(help, **{**defaults, **attributes})
 
 
 def argument(**attributes: Any) -> Any:

@@ -16,7 +16,6 @@ from ...options import go_texts
 if TYPE_CHECKING:
     from ...re2_pattern import Pattern
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0nrt\\]))")
@@ -94,22 +93,6 @@ def pattern(text: str) -> Pattern:
     from ...re2_pattern import Pattern
 
     return Pattern(text)
-
-
-def boolean_option(
-    flag: str, help: str, *, default: str = "false", kind: Callable[[str], Any] = boolean, **more: Any
-) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds a boolean flag in Go's style: ``--flag``, or ``--flag=false``."""
-    return click.option(
-        flag,
-        type=kind,
-        is_flag=False,
-        flag_value="true",
-        default=default,
-        show_default=True,
-        help=help,
-        **more,
-    )
 
 
 def parse_delimiter(text: str) -> bytes:

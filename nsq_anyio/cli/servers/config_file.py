@@ -6,15 +6,10 @@ precedence. As in the real programs, an unknown key is not an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
 from ..toml_file import InvalidFile, go_value, kind_of, read_toml
-from .stats_flags import percentiles
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+from .flags import percentiles
 
 _NAMES = {
     "id": "node_id",
@@ -23,19 +18,11 @@ _NAMES = {
 }
 
 
-def nsq_config_option(command: _Command) -> _Command:
-    """Add ``--config`` to nsqd or nsqlookupd."""
-    return click.option(
-        "--config",
-        metavar="FILE",
-        is_eager=True,  # it sets the defaults of the other flags, so it is read before them
-        expose_value=False,
-        callback=_load,
-        help="A TOML file with flags, in the real program's format.",
-    )(command)
+def load_config(context: click.Context, _: click.Parameter, path: str | None) -> None:
+    """Take the defaults of the command's flags from the file.
 
-
-def _load(context: click.Context, _: click.Parameter, path: str | None) -> None:
+    :raises click.ClickException: if the file cannot be read, or a value is invalid
+    """
     if not path:
         return
     try:

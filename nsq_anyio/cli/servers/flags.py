@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import click
+from click.core import ParameterSource
 
 from ...address import Address, ListenAddress
-from ..flags.kinds import FILE, boolean, boolean_option, flag_kind
-from .config_file import nsq_config_option
-
-__all__ = [
-    "Listen",
-    "ListenAddress",
-    "address_flags",
-    "listen_address",
-    "listen_address_or_path",
-    "log_level",
-    "peer_address",
-    "program_flags",
-    "tls_client_auth_policy",
-    "tls_flags",
-    "tls_min_version",
-    "tls_required",
-]
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
+from ..flags.kinds import boolean, flag_kind
 
 Listen: TypeAlias = ListenAddress | str
-"""A str is the path of a unix socket."""
+"""An address to listen on; a str is the path of a unix socket."""
 
 _VERSIONS = ("tls1.0", "tls1.1", "tls1.2", "tls1.3")
 _LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 _POLICIES = ("require", "require-verify")
+
+listen_address: Callable[[str], ListenAddress] = flag_kind(ListenAddress.parse)
+
+
+def listen_address_or_path(text: str) -> Listen:
+    """Parse an address to listen on: ``host:port``, or a path, which contains a slash.
+
+    :raises click.BadParameter: if the text is neither
+    """
+    return text if "/" in text else listen_address(text)
+
+
+@flag_kind
+def peer_address(text: str) -> str:
+    """Check the address of another server, ``host:port``, and return it."""
+    return str(Address.parse(text))
 
 
 def tls_required(text: str) -> bool | Literal["tcp-https"]:
@@ -81,95 +79,35 @@ def log_level(text: str) -> str:
     return text.lower()
 
 
-@flag_kind
-def listen_address(text: str) -> ListenAddress:
-    """Parse an address to listen on: ``host:port``, or ``:port`` for all interfaces, as in Go."""
-    return ListenAddress.parse(text)
+def percentiles(text: str) -> list[float]:
+    """Parse percentiles, separated by commas.
 
-
-@flag_kind
-def peer_address(text: str) -> str:
-    """Check the address of another server, ``host:port``, and return it."""
-    return str(Address.parse(text))
-
-
-def listen_address_or_path(text: str) -> Listen:
-    """Parse an address to listen on: ``host:port``, or a path, which contains a slash.
-
-    :raises click.BadParameter: if the text is neither
+    :raises click.BadParameter: if a percentile is not a number above 0, at most 1
     """
-    return text if "/" in text else listen_address(text)
+    numbers: list[float] = []
+    for part in text.split(","):
+        try:
+            number = float(part)
+        except ValueError:
+            number = 0.0
+        if not 0 < number <= 1:
+            raise click.BadParameter(
+                f"{text!r} is not valid: use numbers above 0, at most 1, such as 0.99,0.5"
+            )
+        numbers.append(number)
+    return numbers
 
 
-def address_flags(
-    ports: dict[str, int], broadcast_help: str, kind: Callable[[str], Listen] = listen_address
-) -> Callable[[_Command], _Command]:
-    """Add flags for the addresses to listen on, each with its default port."""
-
-    def add(command: _Command) -> _Command:
-        for name, port in reversed(ports.items()):
-            takes_path = kind is listen_address_or_path and name != "https_address"
-            command = click.option(
-                f"--{name.replace('_', '-')}",
-                type=kind if takes_path else listen_address,
-                metavar="HOST:PORT|PATH" if takes_path else "HOST:PORT",
-                default=f"127.0.0.1:{port}",
-                show_default=True,
-                help="The address to listen on; port 0 takes a free port.",
-            )(command)
-        return click.option("--broadcast-address", metavar="HOST", help=broadcast_help)(command)
-
-    return add
+def all_percentiles(
+    context: click.Context, option: click.Parameter, given: tuple[list[float], ...]
+) -> list[float]:
+    """Return the percentiles of all values of a flag."""
+    numbers = [number for each in given for number in each]
+    # nsqd sorts the values of its flags, but keeps the order of a list in its configuration file.
+    from_file = context.get_parameter_source(str(option.name)) is ParameterSource.DEFAULT_MAP
+    return numbers if from_file else sorted(numbers, reverse=True)
 
 
-def program_flags(program: str) -> Callable[[_Command], _Command]:
-    """Add ``--version``, ``--config`` and ``--verbose`` of the real ``program``."""
-
-    def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted and not context.resilient_parsing:
-            from ...embedded.identity import version_line
-
-            click.echo(version_line(program))
-            context.exit()
-
-    def add(command: _Command) -> _Command:
-        command = boolean_option("--verbose", "No effect, as in the real program.", expose_value=False)(
-            command
-        )
-        command = nsq_config_option(command)
-        return boolean_option(
-            "--version",
-            "Print the version of NSQ that this server emulates.",
-            is_eager=True,
-            expose_value=False,
-            callback=print_version,
-        )(command)
-
-    return add
-
-
-def tls_flags(command: _Command) -> _Command:
-    """Add the TLS flags."""
-    for flag, text in (
-        ("--tls-root-ca-file", "The authorities of clients' certificates and of https auth servers, PEM."),
-        ("--tls-key", "The certificate's private key, PEM."),
-        ("--tls-cert", "The certificate with its chain, PEM; it lets clients negotiate TLS."),
-    ):
-        command = click.option(flag, type=FILE, metavar="FILE", help=text)(command)
-    command = click.option(
-        "--tls-client-auth-policy",
-        type=tls_client_auth_policy,
-        metavar="POLICY",
-        help="Whether clients need a certificate: require or require-verify.",
-    )(command)
-    command = boolean_option(
-        "--tls-required", "Whether clients need TLS: true, false or tcp-https.", kind=tls_required
-    )(command)
-    return click.option(
-        "--tls-min-version",
-        type=tls_min_version,
-        metavar="VERSION",
-        default="tls1.0",
-        show_default=True,
-        help="The oldest TLS version to accept, tls1.0 to tls1.3; an older one than 1.2 is raised to 1.2.",
-    )(command)
+def text_or_none(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    """Return None for an empty text."""
+    return text or None
