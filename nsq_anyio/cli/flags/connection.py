@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
 
 import click
 
-from .fields import Flags, flag, grouped, switch
-from .kinds import FILE, Integer, flag_kind, in_order
+from .fields import Flags, flag, grouped, in_order, switch
+from .kinds import FILE, Integer, flag_kind
 from .options import OptionValues, keys, option_values
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
-from .kinds import boolean, duration, in_order, parse_delimiter, pattern, positive_duration
+from .kinds import boolean, duration, parse_delimiter, pattern, positive_duration
 
 _Add: TypeAlias = Callable[[Any], Any]
 _METAVARS: dict[object, str] = {
@@ -140,3 +140,14 @@ def _fields(kind: type[Flags]) -> dict[str, _Field]:
 def _with_fields(command: Callable[..., _T], fields: Mapping[str, _Field]) -> Callable[..., _T]:
     decorated: Callable[..., _T] = in_order(*(field.add(name) for name, field in fields.items()))(command)
     return decorated
+
+
+def in_order(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Combine several decorators into one; ``--help`` shows their options in this order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add

@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -124,14 +124,3 @@ def _plain(whole: str, part: str) -> bytes:
     if "\\" in part:
         raise click.BadParameter(f"{whole!r} has an unknown escape: use \\n, \\r, \\t, \\0, \\\\ or \\xNN")
     return part.encode("utf-8", "surrogateescape")
-
-
-def in_order(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Combine several decorators into one; ``--help`` shows their options in this order."""
-
-    def add(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add

@@ -16,12 +16,12 @@ from ..command import GoCommand, backend_option
 from ..event_loop import run_servers
 from ..flags.fields import Flags, flag, go_switch, grouped, shared, takes
 from ..flags.kinds import FILE, duration
-from .config_file import load_config
 from .flags import (
     Listen,
     all_percentiles,
     listen_address,
     listen_address_or_path,
+    load_config,
     log_level,
     peer_address,
     percentiles,
