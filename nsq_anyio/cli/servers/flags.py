@@ -7,7 +7,7 @@ error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 import click
@@ -64,10 +64,7 @@ def tls_min_version(text: str) -> str:
 
     :raises click.BadParameter: if the value is invalid
     """
-    version = text.lower() or _VERSIONS[0]
-    if version not in _VERSIONS:
-        raise click.BadParameter(f"{text!r} is not a version: use one of {', '.join(_VERSIONS)}")
-    return version
+    return _one_of("version", _VERSIONS, text or _VERSIONS[0])
 
 
 def tls_client_auth_policy(text: str) -> str | None:
@@ -85,8 +82,12 @@ def log_level(text: str) -> str:
 
     :raises click.BadParameter: if there is no such level
     """
-    if text.lower() not in _LOG_LEVELS:
-        raise click.BadParameter(f"{text!r} is not a level: use one of {', '.join(_LOG_LEVELS)}")
+    return _one_of("level", _LOG_LEVELS, text)
+
+
+def _one_of(kind: str, words: Sequence[str], text: str) -> str:
+    if text.lower() not in words:
+        raise click.BadParameter(f"{text!r} is not a {kind}: use one of {', '.join(words)}")
     return text.lower()
 
 
