@@ -2,7 +2,7 @@
 
 The file has a table per command, such as ``[tail]`` or ``[topic.list]``, and keys for all commands at the
 top. Keys are the long flags without their leading dashes, also with underscores. A flag on the command line
-or in the environment overrides the file. nsqadmin's own file works, too: `_NSQADMIN` has its other keys.
+or in the environment overrides the file. nsqadmin's file works, too: `_NSQADMIN` maps its other keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NSQADMIN = {
     "proxy_graphite": "proxy-graphite",
     "statsd_interval": "statsd-interval",
 }
-"""The flags for keys of nsqadmin's file whose names or values differ from those of the flag."""
+"""The flags of nsqadmin's keys whose names or values differ from the flags'."""
 
 
 class _InvalidEntryError(Exception):
@@ -177,7 +177,7 @@ def _value(option: click.Option, key: str, value: object) -> object:
 
 
 def _text(key: str, value: object) -> str:
-    """Return the value as it would be written on the command line."""
+    """Return the value as the command line would give it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):

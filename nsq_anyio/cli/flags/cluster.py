@@ -1,4 +1,4 @@
-"""The flags that name a cluster, like nsqadmin's."""
+"""The flags that name a cluster, as nsqadmin has them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ClusterFlags(Flags):
 
     @property
     def timeout(self) -> float:
-        """The seconds for connecting and for the request."""
+        """The seconds for a request, including the time to connect."""
         return self.http_client_request_timeout + self.connect_timeout
 
     def ssl_context(self) -> ssl.SSLContext | None:

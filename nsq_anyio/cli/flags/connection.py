@@ -29,7 +29,7 @@ _EXAMPLES = {"consumer": "max_attempts,0", "producer": "dial_timeout,2s"}
 def _address_map(
     context: click.Context, parameter: click.Parameter, texts: Sequence[str]
 ) -> dict[str, str] | None:
-    """Parse each ``FROM=TO``.
+    """Return the addresses TO by the addresses FROM.
 
     :raises click.BadParameter: if a text does not consist of two addresses
     """
@@ -152,7 +152,7 @@ class ConsumerFlags(_Flags["ConsumerOptions"]):
         """Return these flags without a limit on attempts, unless ``--consumer-opt max_attempts`` was given.
 
         nsq_to_http and nsq_to_nsq give up after 5 attempts, and so lose messages while a destination is down.
-        A limit on the attempts of an archive would finish messages that were never written.
+        With a limit, to-file would finish messages that it has never written.
         """
         return self.preferring(max_attempts=0)
 
@@ -162,7 +162,7 @@ class ProducerFlags(_Flags["ProducerOptions"]):
     """The options of a producer, and of its connections."""
 
     def with_mode(self, mode: str) -> ProducerFlags:
-        """Return these flags with a mode, given by its name for ``--mode``."""
+        """Return these flags with a mode, named as for ``--mode``."""
         return replace(self, options=replace(self.options, mode=cast("PublishMode", mode.replace("-", "_"))))
 
 
@@ -211,7 +211,7 @@ def _consumer(flags: Any) -> ConsumerFlags:
     connection = _connection(flags, pairs)
     own = {name: value for name, value in given.items() if name != "max_in_flight"}
     return ConsumerFlags(
-        options=ConsumerOptions(**own, lookupd_tls=_trusted_nsqlookupds(connection.tls)),
+        options=ConsumerOptions(**own, lookupd_tls=_lookupd_tls(connection.tls)),
         connection=connection,
         max_in_flight=given.get("max_in_flight", DEFAULT_MAX_IN_FLIGHT),
         given=frozenset(given),
@@ -223,7 +223,7 @@ def _producer(flags: Any) -> ProducerFlags:
 
     pairs = option_values("producer", flags.producer_opt)
     connection = _connection(flags, pairs)
-    options = ProducerOptions(**pairs.own, lookupd_tls=_trusted_nsqlookupds(connection.tls))
+    options = ProducerOptions(**pairs.own, lookupd_tls=_lookupd_tls(connection.tls))
     return ProducerFlags(options=options, connection=connection, given=frozenset(pairs.own))
 
 
@@ -252,8 +252,8 @@ def _reader(path: Path) -> Callable[[], bytes]:
     return lambda: path.read_bytes().strip()
 
 
-def _trusted_nsqlookupds(tls: bool | ssl.SSLContext | TLSOptions) -> bool | ssl.SSLContext | TLSOptions:
-    """Return the TLS options for https nsqlookupds: the same as for nsqd, but without its host name."""
+def _lookupd_tls(tls: bool | ssl.SSLContext | TLSOptions) -> bool | ssl.SSLContext | TLSOptions:
+    """Return the TLS options for https nsqlookupds: those for nsqd, without its host name."""
     from ...options import TLSOptions
 
     return replace(tls, server_hostname=None) if isinstance(tls, TLSOptions) else tls

@@ -1,4 +1,4 @@
-"""Flags as fields of a class: a command declares each flag once, where it reads the value.
+"""The declaration of flags, as fields of a class that holds their values.
 
 ::
 
@@ -12,7 +12,7 @@
     def stat(flags: StatFlags) -> None: ...
 
 A flag is named after its field, unless the declaration names it. ``--help`` lists the flags in the order of
-the fields, beginning with the fields of base classes.
+the fields; the fields of base classes come first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _METAVARS: dict[object, str] = {
 
 
 class Flags:
-    """The values of a command's flags, as the command line gives them."""
+    """The values of a command's flags, by field."""
 
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
@@ -48,7 +48,7 @@ _T = TypeVar("_T")
 class _Field:
     """The declaration of a field.
 
-    :param add: given the name of the field, returns the decorator that adds the flag to a command
+    :param add: returns the decorator that adds the flag to a command, given the field's name
     """
 
     def __init__(self, add: Callable[[str], _Add]) -> None:

@@ -1,4 +1,4 @@
-"""``--consumer-opt`` and ``--producer-opt``: ``key,value`` pairs with go-nsq's names, or our own.
+"""``--consumer-opt`` and ``--producer-opt``: ``key,value`` pairs with go-nsq's names or the package's own.
 
 In the environment, each key has a variable of its own, such as ``NSQ_ANYIO_TAIL_CONSUMER_OPT_MAX_ATTEMPTS``;
 in the configuration file, a key of the table ``[tail.consumer-opt]``.
@@ -47,11 +47,11 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OptionValues:
-    """The options that flags and ``key,value`` pairs set, by our names.
+    """The options that flags and ``key,value`` pairs set, by name.
 
     :ivar own: options of the consumer or producer
     :ivar connection: options of the connection
-    :ivar tls: options of TLS, and ``tls``, which says whether to use TLS at all
+    :ivar tls: options of TLS, and ``tls``: whether to use TLS
     """
 
     own: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -72,7 +72,7 @@ _IN_GO_ONLY = {
 
 @cache
 def keys(side: _Side) -> Mapping[str, Key]:
-    """Return the keys of ``--consumer-opt`` or ``--producer-opt``: each option by its own and go-nsq's name.
+    """Return the keys of ``--consumer-opt`` or ``--producer-opt``: the names of each option, also in go-nsq.
 
     The options of `TLSOptions` begin with ``tls_``, like their flags.
     """
@@ -107,7 +107,7 @@ def _keys_of(key: Key, prefix: str) -> Iterator[tuple[str, Key]]:
 
 
 def option_values(side: _Side, given: Sequence[str]) -> OptionValues:
-    """Return the options that the pairs on the command line, in the environment and in the file set.
+    """Return the options that are set by pairs on the command line, in the environment or in the file.
 
     A key without a value is true, as in go-nsq. A key that only the other side or go-nsq has is accepted,
     with a note that it has no effect.

@@ -1,4 +1,4 @@
-"""The reader of inputs, which splits them into messages, until their end or a signal."""
+"""The reader of inputs, which it splits into messages, until their end or a signal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Input:
         """The size in bytes; None if unknown."""
 
     async def read(self, size: int) -> bytes:
-        """Wait for some bytes, ``size`` at most; return none at the end.
+        """Wait for some bytes, ``size`` at most, and return them; return no bytes at the end.
 
         :raises OSError: if the input cannot be read
         """
@@ -82,7 +82,7 @@ class MessageReader:
 
     :param max_size: the largest message, in bytes
     :param read_size: bytes to read at a time
-    :ivar problem: why reading failed before the end of the inputs; None if it has not failed
+    :ivar problem: the error that ended the reading before the end of the inputs; None if there was none
     :ivar interrupted: whether ``stop`` ended the reading before the end of the inputs
     """
 
@@ -134,7 +134,7 @@ class MessageReader:
         return None
 
     async def _chunk(self, source: Input, stop: anyio.Event) -> bytes:
-        """Read the next bytes; return none at the end, or once ``stop`` is set."""
+        """Read the next bytes; return no bytes at the end, or once ``stop`` is set."""
         with anyio.CancelScope() as self._reading:
             if not stop.is_set():
                 return await source.read(self._read_size)

@@ -1,4 +1,4 @@
-"""The publisher of inputs, with a limited rate."""
+"""The publisher of inputs, which limits the rate."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Pace:
 
     @property
     def read_size(self) -> int:
-        """The bytes to read at a time: few with a low rate, because a signal publishes everything read."""
+        """The bytes to read at a time: few for a low rate, as a signal publishes everything that was read."""
         if not self._rate:
             return _MAX_READ
         return min(max(self._rate * _BYTES_A_MESSAGE // _READS_PER_SECOND, _MIN_READ), _MAX_READ)

@@ -113,7 +113,7 @@ def percentiles(text: str) -> list[float]:
 def all_percentiles(
     context: click.Context, option: click.Parameter, given: tuple[list[float], ...]
 ) -> list[float]:
-    """Return the percentiles of all values of a flag."""
+    """Return all percentiles that the values of a flag list."""
     numbers = [number for each in given for number in each]
     # nsqd sorts the values of its flags, but keeps the order of a list in its configuration file.
     from_file = context.get_parameter_source(str(option.name)) is ParameterSource.DEFAULT_MAP
@@ -126,7 +126,7 @@ def text_or_none(_context: click.Context, _option: click.Parameter, text: str | 
 
 
 def load_config(context: click.Context, _: click.Parameter, path: str | None) -> None:
-    """Take the defaults of the command's flags from the file.
+    """Set the defaults of the command's flags to the values in the file.
 
     :raises click.ClickException: if the file cannot be read, or a value is invalid
     """

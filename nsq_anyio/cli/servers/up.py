@@ -86,7 +86,7 @@ class _Ports(NamedTuple):
 
     @classmethod
     def of(cls, tcp_address: str, http_url: str) -> _Ports:
-        """Return the ports in two addresses."""
+        """Return the ports of two addresses."""
         return cls(*(int(address.rpartition(":")[2]) for address in (tcp_address, http_url)))
 
 
@@ -125,7 +125,7 @@ class _Cluster:
 
     @property
     def remedy(self) -> str:
-        """The remedy if a port is taken."""
+        """The remedy for a port that is taken."""
         file = self._ports_file
         return "use --free-ports" if file is None else f"remove {file} to take other ports"
 

@@ -32,7 +32,7 @@ _JSON_WITH_FAILURES = switch("Print one line of JSON, with the servers that fail
 
 
 class _ClusterCommandFlags(Flags):
-    """The flags that all commands of this module have, in an order of their own."""
+    """The flags of all commands here; each command declares them in the order of its ``--help``."""
 
     cluster: ClusterFlags
     backend: str
