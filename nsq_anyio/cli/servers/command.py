@@ -19,10 +19,10 @@ from ..flags.kinds import FILE, duration
 from .flags import (
     Listen,
     all_percentiles,
+    level,
     listen_address,
     listen_address_or_path,
     load_config,
-    log_level,
     peer_address,
     percentiles,
     text_or_none,
@@ -68,22 +68,20 @@ def _number_flag(declaration: Declared, option: Number, text: str) -> Any:
     )
 
 
-def _flags_without_effect(**reasons: tuple[dict[str, Any], str]) -> Any:
+def _flags_without_effect(**flags: tuple[Callable[[str], Any], str]) -> Any:
     """Declare a field for flags that are accepted without effect: the given values, by name.
 
-    :param reasons: arguments of `click.option`, and the reason that a note and ``--help`` give
+    :param flags: the type of each flag, and the reason that ``--help`` and a note give
     """
 
-    def noted(flags: Flags) -> dict[str, object]:
-        given = {name: value for name, value in vars(flags).items() if value is not None}
+    def noted(values: Flags) -> dict[str, object]:
+        given = {name: value for name, value in vars(values).items() if value is not None}
         for name in given:
-            click.echo(f"note: --{name.replace('_', '-')} has no effect: {reasons[name][1]}", err=True)
+            click.echo(f"note: --{name.replace('_', '-')} has no effect: {flags[name][1]}", err=True)
         return given
 
-    flags = {
-        name: flag(f"No effect: {reason}.", **attributes) for name, (attributes, reason) in reasons.items()
-    }
-    return shared(grouped(type("FlagsWithoutEffect", (Flags,), flags), without_effect=noted))
+    fields = {name: flag(f"No effect: {reason}.", type=kind) for name, (kind, reason) in flags.items()}
+    return shared(grouped(type("FlagsWithoutEffect", (Flags,), fields), without_effect=noted))
 
 
 def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -94,9 +92,9 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
         context.exit()
 
 
-_LOG_FLAGS: dict[str, tuple[dict[str, Any], str]] = {
-    "log_level": ({"type": log_level, "metavar": "LEVEL"}, _NO_SUCH_LOG),
-    "log_prefix": ({}, _NO_SUCH_LOG),
+_LOG_FLAGS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "log_level": (level, _NO_SUCH_LOG),
+    "log_prefix": (str, _NO_SUCH_LOG),
 }
 _VERSION = go_switch(
     "Print the version of NSQ that this server emulates.",
@@ -185,8 +183,8 @@ class _NsqdFlags(Flags):
     # nsqd has no flag for its client timeout. The default of --node-id depends on the port.
     numbers: Mapping[str, Any] = _number_flags(embedded.NsqdOptions, "client_timeout", "node_id")
     without_effect: Mapping[str, object] = _flags_without_effect(
-        queue_scan_selection_count=({"type": int}, _NO_SCAN),
-        queue_scan_worker_pool_max=({"type": int}, _NO_SCAN),
+        queue_scan_selection_count=(int, _NO_SCAN),
+        queue_scan_worker_pool_max=(int, _NO_SCAN),
         **_LOG_FLAGS,
     )
     node_id: int | None = flag("A part of message ids, 0 to 1023. [default: derived from the port]", type=int)

@@ -77,7 +77,7 @@ def tls_client_auth_policy(text: str) -> str | None:
     return text or None
 
 
-def log_level(text: str) -> str:
+def level(text: str) -> str:
     """Return the name of a log level in lower case.
 
     :raises click.BadParameter: if there is no such level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class Plan:
     :ivar failures: the errors of servers that could not be asked
     """
 
-    nsqds: Mapping[str, int] = field(default_factory=dict[str, int])
+    nsqds: Mapping[str, int]
     failures: tuple[HTTPError, ...] = ()
 
     @property
