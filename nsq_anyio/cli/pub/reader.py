@@ -1,4 +1,4 @@
-"""The reader of inputs, which it splits into messages, until their end or a signal."""
+"""A reader that splits inputs into messages, until they end or a signal comes."""
 
 from __future__ import annotations
 
@@ -64,16 +64,12 @@ class Splitter:
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = delimiter
-        self._rest = b""
-
-    @property
-    def rest(self) -> bytes:
+        self.rest: bytes = b""
         """The bytes after the last delimiter."""
-        return self._rest
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the messages that ``data`` completes."""
-        *messages, self._rest = (self._rest + data).split(self._delimiter)
+        *messages, self.rest = (self.rest + data).split(self._delimiter)
         return [message for message in messages if message]
 
 
