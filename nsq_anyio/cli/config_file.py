@@ -2,13 +2,13 @@
 
 The file has a table per command, such as ``[tail]`` or ``[topic.list]``, and keys for all commands at the
 top. Keys are the long flags without their leading dashes, also with underscores. A flag on the command line
-or in the environment overrides the file. nsqadmin's own file works, too: `_NSQADMIN` has its other keys.
+or in the environment overrides the file. nsqadmin's file works, too: `_NSQADMIN` maps its other keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, cast
 
 import click
 
@@ -17,8 +17,6 @@ from .lazy_group import subcommands
 from .toml_file import InvalidFile, go_value, read_toml
 
 Table: TypeAlias = Mapping[str, object]
-
-_Command = TypeVar("_Command")
 
 _NSQADMIN = {
     "admin_users": "admin-user",
@@ -30,27 +28,11 @@ _NSQADMIN = {
     "proxy_graphite": "proxy-graphite",
     "statsd_interval": "statsd-interval",
 }
-"""The flags for keys of nsqadmin's file whose names or values differ from those of the flag."""
+"""The flags of nsqadmin's keys whose names or values differ from the flags'."""
 
 
 class _InvalidEntryError(Exception):
     """A key or value of the file is unknown or invalid."""
-
-
-def config_option(command: _Command) -> _Command:
-    """Add ``--config`` to a command."""
-    option = click.option(
-        "--config",
-        type=FILE,
-        envvar="NSQ_ANYIO_CONFIG",
-        is_eager=True,  # it sets the defaults of the other flags, so it is read before them
-        expose_value=False,
-        callback=_load,
-        metavar="FILE",
-        help="A TOML file with flags: a table per command, keys for all commands at the top.  "
-        "[env var: NSQ_ANYIO_CONFIG]",
-    )
-    return cast("_Command", option(cast("Any", command)))
 
 
 def _load(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
@@ -69,6 +51,20 @@ def _load(context: click.Context, parameter: click.Parameter, path: str | None) 
     except _InvalidEntryError as error:
         raise click.BadParameter(f"{path}: {error}", context, parameter) from error
     context.default_map = {**(context.default_map or {}), **values}
+
+
+config_option: Callable[[Any], Any] = click.option(
+    "--config",
+    type=FILE,
+    envvar="NSQ_ANYIO_CONFIG",
+    is_eager=True,  # it sets the defaults of the other flags, so it is read before them
+    expose_value=False,
+    callback=_load,
+    metavar="FILE",
+    help="A TOML file with flags: a table per command, keys for all commands at the top.  "
+    "[env var: NSQ_ANYIO_CONFIG]",
+)
+"""Adds ``--config`` to a command."""
 
 
 def _is_table(root: click.Command, key: str, value: object) -> bool:
@@ -181,7 +177,7 @@ def _value(option: click.Option, key: str, value: object) -> object:
 
 
 def _text(key: str, value: object) -> str:
-    """Return the value as it would be written on the command line."""
+    """Return the value as the command line would give it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import pytest
 
+from nsq_anyio.address import ListenAddress
 from nsq_anyio.cli.flags.kinds import boolean, duration
 from nsq_anyio.cli.servers.flags import (
-    ListenAddress,
     listen_address,
     listen_address_or_path,
     tls_client_auth_policy,

@@ -72,7 +72,6 @@ class AdminFlags(Flags):
     history_file: str | None = flag(
         "Keep the history in this SQLite file, over restarts; it is made if it is missing.",
         type=FILE,
-        metavar="FILE",
     )
     messages: bool = flag(
         "Whether pages show messages: a live tail, and dead letters.",
@@ -111,8 +110,6 @@ def admin(flags: AdminFlags) -> None:
     Name the nsqlookupds, or else the nsqds.
     """
     from ...address import ListenAddress
-    from ...options import TLSOptions
-    from ...transport.tls_context import client_context
     from ..event_loop import run_servers
 
     try:
@@ -122,10 +119,10 @@ def admin(flags: AdminFlags) -> None:
         raise click.UsageError(str(error)) from error
 
     cluster = flags.cluster
-    if cluster.nsqlookupds and cluster.nsqds:
+    if cluster.lookupd_http_address and cluster.nsqd_http_address:
         raise click.UsageError("use --lookupd-http-address or --nsqd-http-address, not both")
     address = ListenAddress.parse(flags.http_address)
-    tls = cluster.tls
+    tls = cluster.http_tls
     options = AdminOptions(
         base_path=flags.base_path,
         admin_users=flags.admin_user,
@@ -134,18 +131,18 @@ def admin(flags: AdminFlags) -> None:
         allow_config_from_cidr=flags.allow_config_from_cidr,
         allowed_hosts=flags.allowed_host,
         notification_http_endpoint=flags.notification_http_endpoint or None,
-        timeout=cluster.timeout + cluster.connect_timeout,
+        timeout=cluster.timeout,
         poll_interval=flags.poll_interval,
         history_file=flags.history_file,
         max_reply_size=flags.max_reply_size,
         headers=cluster.headers,
         messages=flags.messages,
         connection=flags.connection,
-        ssl_context=None if tls == TLSOptions() else client_context(tls),
+        ssl_context=cluster.ssl_context(),
         config={
-            **_in_nanoseconds({name: getattr(flags, name) for name in _REPORTED}),
-            **_in_nanoseconds({"http_client_connect_timeout": cluster.connect_timeout}),
-            **_in_nanoseconds({"http_client_request_timeout": cluster.timeout}),
+            **{name: _reported(getattr(flags, name)) for name in _REPORTED},
+            "http_client_connect_timeout": _reported(cluster.connect_timeout),
+            "http_client_request_timeout": _reported(cluster.http_client_request_timeout),
             "http_address": flags.http_address,
             "http_client_tls_insecure_skip_verify": not tls.verify,
             "http_client_tls_root_ca_file": str(tls.ca_file or ""),
@@ -153,7 +150,7 @@ def admin(flags: AdminFlags) -> None:
             "http_client_tls_key": str(tls.private_key_file or ""),
         },
     )
-    application = app(cluster.nsqlookupds, cluster.nsqds, options=options)
+    application = app(cluster.lookupd_http_address, cluster.nsqd_http_address, options=options)
     if flags.graphite_url or flags.proxy_graphite:
         _log.warning("graphite and statsd are not used: nsq-anyio exporter and Prometheus replace them")
     if not flags.admin_user and not flags.read_only:
@@ -162,9 +159,6 @@ def admin(flags: AdminFlags) -> None:
     run_servers(partial(start, address, application), flags.backend)
 
 
-def _in_nanoseconds(values: dict[str, object]) -> dict[str, object]:
-    """Return the values with durations in nanoseconds, as nsqadmin reports them."""
-    return {
-        name: round(value * _NANOSECONDS) if isinstance(value, float) else value
-        for name, value in values.items()
-    }
+def _reported(value: object) -> object:
+    """Return a value as nsqadmin reports it: a duration in nanoseconds."""
+    return round(value * _NANOSECONDS) if isinstance(value, float) else value

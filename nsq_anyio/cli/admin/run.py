@@ -17,7 +17,6 @@ _log = logging.getLogger(__name__)
 _MAX_BODY_SIZE = 2 * 1024 * 1024
 """More than any endpoint accepts, so that each refuses larger bodies in its own way."""
 
-
 _COLLECT_AFTER = 50_000
 
 

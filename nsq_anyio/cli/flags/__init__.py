@@ -1,8 +1,8 @@
-"""The declaration of flags, and the flags that several commands share.
+"""The declaration of flags, and the flags that several commands have.
 
 ::
 
-    fields       flags as fields of a class, and the click options made of them
+    fields       the declaration of flags as fields of a class
     kinds        types of flag values: numbers, durations, booleans, delimiters
     addresses    flags that name servers
     names        completion of topics, channels and nsqds

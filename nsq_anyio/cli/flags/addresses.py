@@ -1,7 +1,7 @@
 """The flags that name servers, with the same names in every command.
 
-The names come from NSQ's programs. ``--nsqd`` and ``--nsqlookupd`` are short for the two that most commands
-need.
+The names are those of NSQ's programs. The two flags that most commands have are also ``--nsqd`` and
+``--nsqlookupd``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from .names import complete_nsqd_http, complete_nsqd_tcp
 
 
 def nsqd_tcp_flag(help: str, *, prefix: str = "", required: bool = False) -> Any:
-    """Declare ``--nsqd-tcp-address``, or ``--nsqd``; it is repeatable.
+    """Declare ``--nsqd-tcp-address``, or ``--nsqd``, which is repeatable.
 
-    :param prefix: the prefix of both names, if the names without it are the source's
+    :param prefix: the prefix of both names, in commands whose source has the names without it
     """
     return flag(
         help,
@@ -34,9 +34,9 @@ def nsqd_http_flag(help: str) -> Any:
 
 
 def lookupd_http_flag(help: str, *, prefix: str = "") -> Any:
-    """Declare ``--lookupd-http-address``, or ``--nsqlookupd``; it is repeatable.
+    """Declare ``--lookupd-http-address``, or ``--nsqlookupd``, which is repeatable.
 
-    :param prefix: the prefix of both names, if the names without it are the source's
+    :param prefix: the prefix of both names, in commands whose source has the names without it
     """
     return flag(
         help,

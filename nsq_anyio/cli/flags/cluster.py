@@ -1,10 +1,9 @@
-"""The flags that name a cluster, like nsqadmin's."""
+"""The flags that name a cluster, as nsqadmin has them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -14,58 +13,18 @@ from .http import http_tls_flags, parse_header
 from .kinds import duration, positive_duration
 
 if TYPE_CHECKING:
+    import ssl
+
     from ...http import Cluster
     from ...options import TLSOptions
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFlags:
-    """The cluster that the command line names.
+class ClusterFlags(Flags):
+    """The flags that name a cluster.
 
-    :ivar nsqlookupds: URLs, or ``host:port``
-    :ivar nsqds: URLs, or ``host:port``
-    :ivar timeout: seconds for a request, in addition to ``connect_timeout``
+    :ivar headers: the headers to send, by name
     """
 
-    nsqlookupds: Sequence[str]
-    nsqds: Sequence[str]
-    headers: Mapping[str, str]
-    tls: TLSOptions
-    timeout: float
-    connect_timeout: float = 0.0
-
-    def open(self) -> Cluster:
-        """Return the cluster, an async context manager.
-
-        :raises InvalidOption: for a flag out of range
-        """
-        from ...http import Cluster
-        from ...options import TLSOptions
-        from ...transport.tls_context import client_context
-
-        is_default = self.tls == TLSOptions()
-        return Cluster(
-            self.nsqlookupds,
-            self.nsqds,
-            headers=self.headers,
-            ssl_context=None if is_default else client_context(self.tls),
-            timeout=self.timeout + self.connect_timeout,
-        )
-
-    def shown_nsqlookupds(self) -> tuple[str, ...]:
-        """Return the URLs of the nsqlookupds without passwords and queries, safe to print."""
-        from ...http import Nsqlookupd
-
-        return tuple(Nsqlookupd(url).url for url in self.nsqlookupds)
-
-    def shown_nsqds(self) -> tuple[str, ...]:
-        """Return the URLs of the nsqds without passwords and queries, safe to print."""
-        from ...http import Nsqd
-
-        return tuple(Nsqd(url).url for url in self.nsqds)
-
-
-class _ClusterFlags(Flags):
     lookupd_http_address: Sequence[str] = lookupd_http_flag(
         "An nsqlookupd; name all of them, repeating the flag."
     )
@@ -81,21 +40,64 @@ class _ClusterFlags(Flags):
         "The timeout of each request to a server.", type=duration, default="10s"
     )
     http_tls: TLSOptions = shared(http_tls_flags)
+    connect_timeout: float = 0.0
+    headers: Mapping[str, str]
 
-    def cluster(self, connect_timeout: float = 0.0) -> ClusterFlags:
+    def checked(self) -> Self:
+        """Check that a server is given, and parse the headers.
+
+        :raises click.UsageError: if no server is given
+        :raises InvalidOption: for an invalid header
+        """
         if not self.lookupd_http_address and not self.nsqd_http_address:
             raise click.UsageError("no server given: use --lookupd-http-address, or --nsqd-http-address")
-        return ClusterFlags(
+        self.headers = dict(map(parse_header, self.header))
+        return self
+
+    @property
+    def timeout(self) -> float:
+        """The seconds for a request, including the time to connect."""
+        return self.http_client_request_timeout + self.connect_timeout
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """Return the context for https; None without TLS flags.
+
+        :raises InvalidOption: if a file cannot be used
+        """
+        from ...options import TLSOptions
+        from ...transport.tls_context import client_context
+
+        return None if self.http_tls == TLSOptions() else client_context(self.http_tls)
+
+    def open(self) -> Cluster:
+        """Return the cluster, an async context manager.
+
+        :raises InvalidOption: for a flag out of range
+        """
+        from ...http import Cluster
+
+        return Cluster(
             self.lookupd_http_address,
             self.nsqd_http_address,
-            dict(map(parse_header, self.header)),
-            self.http_tls,
-            self.http_client_request_timeout,
-            connect_timeout,
+            headers=self.headers,
+            ssl_context=self.ssl_context(),
+            timeout=self.timeout,
         )
 
+    def shown_nsqlookupds(self) -> tuple[str, ...]:
+        """Return the URLs of the nsqlookupds without passwords and queries, safe to print."""
+        from ...http import Nsqlookupd
 
-class _TimedClusterFlags(_ClusterFlags):
+        return tuple(Nsqlookupd(url).url for url in self.lookupd_http_address)
+
+    def shown_nsqds(self) -> tuple[str, ...]:
+        """Return the URLs of the nsqds without passwords and queries, safe to print."""
+        from ...http import Nsqd
+
+        return tuple(Nsqd(url).url for url in self.nsqd_http_address)
+
+
+class _TimedClusterFlags(ClusterFlags):
     connect_timeout: float = flag(
         "The timeout to connect, in addition to that of the request.",
         "--http-client-connect-timeout",
@@ -104,10 +106,8 @@ class _TimedClusterFlags(_ClusterFlags):
     )
 
 
-cluster_flags: Callable[[Any], Any] = grouped(_ClusterFlags, cluster=_ClusterFlags.cluster)
+cluster_flags: Callable[[Any], Any] = grouped(ClusterFlags, cluster=ClusterFlags.checked)
 """Adds the flags that name a cluster; the command receives `ClusterFlags` as ``cluster``."""
 
-timed_cluster_flags: Callable[[Any], Any] = grouped(
-    _TimedClusterFlags, cluster=lambda flags: flags.cluster(flags.connect_timeout)
-)
+timed_cluster_flags: Callable[[Any], Any] = grouped(_TimedClusterFlags, cluster=ClusterFlags.checked)
 """Adds `cluster_flags` and ``--http-client-connect-timeout``."""

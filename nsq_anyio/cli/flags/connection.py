@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
 
 import click
 
-from .fields import Flags, flag, grouped, switch
-from .kinds import FILE, Integer, flag_kind, in_order
-from .options import OptionValues, keys, option_values, pairs_in_effect
+from .fields import Flags, flag, grouped, in_order, switch
+from .kinds import FILE, Integer, flag_kind
+from .options import OptionValues, keys, option_values
 
 if TYPE_CHECKING:
     import ssl
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
     from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions, PublishMode, TLSOptions
 
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _Options = TypeVar("_Options", bound="ConsumerOptions | ProducerOptions")
-_Flag: TypeAlias = Callable[[Any], Any]
 
 DEFAULT_MAX_IN_FLIGHT = 200
+_EXAMPLES = {"consumer": "max_attempts,0", "producer": "dial_timeout,2s"}
 
 
 def _address_map(
     context: click.Context, parameter: click.Parameter, texts: Sequence[str]
 ) -> dict[str, str] | None:
-    """Parse each ``FROM=TO``.
+    """Return the addresses TO by the addresses FROM.
 
     :raises click.BadParameter: if a text does not consist of two addresses
     """
@@ -153,7 +152,7 @@ class ConsumerFlags(_Flags["ConsumerOptions"]):
         """Return these flags without a limit on attempts, unless ``--consumer-opt max_attempts`` was given.
 
         nsq_to_http and nsq_to_nsq give up after 5 attempts, and so lose messages while a destination is down.
-        A limit on the attempts of an archive would finish messages that were never written.
+        With a limit, to-file would finish messages that it has never written.
         """
         return self.preferring(max_attempts=0)
 
@@ -163,139 +162,98 @@ class ProducerFlags(_Flags["ProducerOptions"]):
     """The options of a producer, and of its connections."""
 
     def with_mode(self, mode: str) -> ProducerFlags:
-        """Return these flags with a mode, given by its name for ``--mode``."""
+        """Return these flags with a mode, named as for ``--mode``."""
         return replace(self, options=replace(self.options, mode=cast("PublishMode", mode.replace("-", "_"))))
 
 
 def connection_flags(
     *sides: Literal["consumer", "producer", "connection"], max_in_flight: str = str(DEFAULT_MAX_IN_FLIGHT)
-) -> Callable[[_Command], _Command]:
+) -> Callable[[Any], Any]:
     """Add the flags of connections, and the flags of consumers, producers or both.
 
     :param sides: ``consumer`` passes `ConsumerFlags` to the command as ``consumer``, ``producer`` passes
         `ProducerFlags` as ``producer``, and ``connection`` passes `ConnectionOptions` alone
     :param max_in_flight: the default of ``--max-in-flight``, as the help shows it
     """
-
-    def add(command: _Command) -> _Command:
-        @functools.wraps(command)
-        def with_connection(**values: Any) -> Any:
-            flags: OptionValues = values.pop("flags")
-            for side in sides:
-                values = _SIDES[side].read(flags, **values)
-            return command(**values)
-
-        added = [flag for side in sides for flag in _SIDES[side].flags]
-        if "consumer" in sides:
-            limit = click.option(
-                "--max-in-flight",
-                type=Integer(min=1),
-                help=f"The most messages in flight, over all nsqds.  [default: {max_in_flight}]",
-            )
-            added = [limit, *added]
-        shared = grouped(_ConnectionFlags, flags=_ConnectionFlags.values)
-        return cast("_Command", in_order(shared, *added)(with_connection))
-
-    return add
+    fields: dict[str, Any] = {}
+    if "consumer" in sides:
+        text = f"The most messages in flight, over all nsqds.  [default: {max_in_flight}]"
+        fields["max_in_flight"] = flag(text, type=Integer(min=1))
+    for side in sides:
+        if side in _EXAMPLES:
+            text = f"A {side} option, by go-nsq's name, such as {_EXAMPLES[side]}; repeatable."
+            fields[f"{side}_opt"] = flag(text, multiple=True, metavar="KEY,VALUE")
+    kind = type("ConnectionFlags", (_ConnectionFlags,), fields)
+    add = grouped(kind, **{side: _MAKE[side] for side in sides})
+    return in_order(add, _with_mode_of_pairs) if "producer" in sides else add
 
 
-def _connection(flags: OptionValues, pairs: OptionValues) -> ConnectionOptions:
+def _connection(flags: Any, pairs: OptionValues | None = None) -> ConnectionOptions:
     """Return the options of a connection; ``key,value`` pairs take precedence over the flags."""
     from ...options import ConnectionOptions, TLSOptions
 
-    given = {name: value for name, value in {**flags.tls, **pairs.tls}.items() if name != "tls"}
+    values, pairs = flags.values(), pairs or OptionValues()
+    given = {name: value for name, value in {**values.tls, **pairs.tls}.items() if name != "tls"}
     tls = TLSOptions(**given)
     # A user who names an authority, a certificate or a version wants TLS, even if the version is the default.
-    implied = "minimum_version" in flags.tls or tls != TLSOptions()
-    is_wanted = pairs.tls.get("tls", flags.tls["tls"] or implied)
-    return ConnectionOptions(**{**flags.connection, **pairs.connection}, tls=tls if is_wanted else False)
+    implied = "minimum_version" in values.tls or tls != TLSOptions()
+    is_wanted = pairs.tls.get("tls", values.tls["tls"] or implied)
+    return ConnectionOptions(**{**values.connection, **pairs.connection}, tls=tls if is_wanted else False)
 
 
-def _alone(flags: OptionValues, **others: Any) -> dict[str, Any]:
-    return {**others, "connection": _connection(flags, OptionValues())}
-
-
-def _consumer(
-    flags: OptionValues,
-    *,
-    max_in_flight: int | None,
-    consumer_opt: Sequence[str],
-    **others: Any,
-) -> dict[str, Any]:
+def _consumer(flags: Any) -> ConsumerFlags:
     from ...options import ConsumerOptions
 
-    pairs = pairs_in_effect("consumer_opt", consumer_opt, "consumer")
-    values = option_values("--consumer-opt", pairs, "consumer")
-    own = {name: value for name, value in values.own.items() if name != "max_in_flight"}
-    in_flight = values.own.get("max_in_flight", DEFAULT_MAX_IN_FLIGHT)
-    connection = _connection(flags, values)
-    own["lookupd_tls"] = _trusted_nsqlookupds(connection.tls)
-    consumer = ConsumerFlags(
-        options=ConsumerOptions(**own),
+    pairs = option_values("consumer", flags.consumer_opt)
+    given = {**pairs.own}
+    if flags.max_in_flight is not None:
+        given["max_in_flight"] = flags.max_in_flight
+    connection = _connection(flags, pairs)
+    own = {name: value for name, value in given.items() if name != "max_in_flight"}
+    return ConsumerFlags(
+        options=ConsumerOptions(**own, lookupd_tls=_lookupd_tls(connection.tls)),
         connection=connection,
-        max_in_flight=max_in_flight or in_flight,
-        given=frozenset(values.own if max_in_flight is None else {*values.own, "max_in_flight"}),
+        max_in_flight=given.get("max_in_flight", DEFAULT_MAX_IN_FLIGHT),
+        given=frozenset(given),
     )
-    return {**others, "consumer": consumer}
 
 
-def _producer(flags: OptionValues, *, producer_opt: Sequence[str], **others: Any) -> dict[str, Any]:
+def _producer(flags: Any) -> ProducerFlags:
     from ...options import ProducerOptions
 
-    pairs = pairs_in_effect("producer_opt", producer_opt, "producer")
-    values = option_values("--producer-opt", pairs, "producer")
-    connection = _connection(flags, values)
-    options = ProducerOptions(**values.own, lookupd_tls=_trusted_nsqlookupds(connection.tls))
-    source = click.get_current_context().get_parameter_source("mode")
-    if "mode" in values.own and "mode" in others and source is click.core.ParameterSource.DEFAULT:
-        others["mode"] = options.mode.replace("_", "-")  # it means the same as --mode, which takes precedence
-    producer = ProducerFlags(options=options, connection=connection, given=frozenset(values.own))
-    return {**others, "producer": producer}
+    pairs = option_values("producer", flags.producer_opt)
+    connection = _connection(flags, pairs)
+    options = ProducerOptions(**pairs.own, lookupd_tls=_lookupd_tls(connection.tls))
+    return ProducerFlags(options=options, connection=connection, given=frozenset(pairs.own))
 
 
-class _Side(NamedTuple):
-    """One use of connections: to consume or to publish.
-
-    :ivar read: given the values of all flags, replaces the values of ``flags`` by the object made of them
-    """
-
-    flags: Sequence[_Flag]
-    read: Callable[..., dict[str, Any]]
-
-
-_SIDES = {
-    "consumer": _Side(
-        (
-            click.option(
-                "--consumer-opt",
-                multiple=True,
-                metavar="KEY,VALUE",
-                help="A consumer option, by go-nsq's name, such as max_attempts,0; repeatable.",
-            ),
-        ),
-        _consumer,
-    ),
-    "producer": _Side(
-        (
-            click.option(
-                "--producer-opt",
-                multiple=True,
-                metavar="KEY,VALUE",
-                help="A producer option, by go-nsq's name, such as dial_timeout,2s; repeatable.",
-            ),
-        ),
-        _producer,
-    ),
-    "connection": _Side((), _alone),
+_MAKE: Mapping[str, Callable[[Any], object]] = {
+    "consumer": _consumer,
+    "producer": _producer,
+    "connection": _connection,
 }
+
+
+def _with_mode_of_pairs(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace the default of ``--mode`` by the mode of ``--producer-opt``, which means the same."""
+
+    @functools.wraps(command)
+    def with_mode(**values: Any) -> Any:
+        producer: ProducerFlags = values["producer"]
+        source = click.get_current_context().get_parameter_source("mode")
+        if "mode" in producer.given and "mode" in values and source is click.core.ParameterSource.DEFAULT:
+            values["mode"] = producer.options.mode.replace("_", "-")
+        return command(**values)
+
+    return with_mode
 
 
 def _reader(path: Path) -> Callable[[], bytes]:
     return lambda: path.read_bytes().strip()
 
 
-def _trusted_nsqlookupds(tls: bool | ssl.SSLContext | TLSOptions) -> bool | ssl.SSLContext | TLSOptions:
-    """Return the TLS options for https nsqlookupds: the same as for nsqd, but without its host name."""
+def _lookupd_tls(tls: bool | ssl.SSLContext | TLSOptions) -> bool | ssl.SSLContext | TLSOptions:
+    """Return the TLS options for https nsqlookupds: those for nsqd, without its host name."""
     from ...options import TLSOptions
 
     return replace(tls, server_hostname=None) if isinstance(tls, TLSOptions) else tls

@@ -1,4 +1,4 @@
-"""Flags as fields of a class: a command declares each flag once, where it reads the value.
+"""The declaration of flags, as fields of a class that holds their values.
 
 ::
 
@@ -12,7 +12,7 @@
     def stat(flags: StatFlags) -> None: ...
 
 A flag is named after its field, unless the declaration names it. ``--help`` lists the flags in the order of
-the fields, beginning with the fields of base classes.
+the fields; the fields of base classes come first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
-from .kinds import boolean, duration, in_order, parse_delimiter, pattern, positive_duration
+from .kinds import boolean, duration, parse_delimiter, pattern, positive_duration
 
 _Add: TypeAlias = Callable[[Any], Any]
 _METAVARS: dict[object, str] = {
@@ -35,7 +35,7 @@ _METAVARS: dict[object, str] = {
 
 
 class Flags:
-    """The values of a command's flags, as the command line gives them."""
+    """The values of a command's flags, by field."""
 
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
@@ -48,7 +48,7 @@ _T = TypeVar("_T")
 class _Field:
     """The declaration of a field.
 
-    :param add: given the name of the field, returns the decorator that adds the flag to a command
+    :param add: returns the decorator that adds the flag to a command, given the field's name
     """
 
     def __init__(self, add: Callable[[str], _Add]) -> None:
@@ -80,7 +80,8 @@ def switch(help: str, *names: str) -> Any:
 
 def go_switch(help: str, **attributes: Any) -> Any:
     """Declare a boolean flag in Go's style: ``--flag``, or ``--flag=false``."""
-    return flag(help, type=boolean, is_flag=False, flag_value="true", default="false", **attributes)
+    defaults = {"type": boolean, "is_flag": False, "flag_value": "true", "default": "false"}
+    return flag(help, **{**defaults, **attributes})
 
 
 def argument(**attributes: Any) -> Any:
@@ -139,3 +140,14 @@ def _fields(kind: type[Flags]) -> dict[str, _Field]:
 def _with_fields(command: Callable[..., _T], fields: Mapping[str, _Field]) -> Callable[..., _T]:
     decorated: Callable[..., _T] = in_order(*(field.add(name) for name, field in fields.items()))(command)
     return decorated
+
+
+def in_order(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Combine several decorators into one; ``--help`` shows their options in this order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add

@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -16,7 +16,6 @@ from ...options import go_texts
 if TYPE_CHECKING:
     from ...re2_pattern import Pattern
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0nrt\\]))")
@@ -96,22 +95,6 @@ def pattern(text: str) -> Pattern:
     return Pattern(text)
 
 
-def boolean_option(
-    flag: str, help: str, *, default: str = "false", kind: Callable[[str], Any] = boolean, **more: Any
-) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds a boolean flag in Go's style: ``--flag``, or ``--flag=false``."""
-    return click.option(
-        flag,
-        type=kind,
-        is_flag=False,
-        flag_value="true",
-        default=default,
-        show_default=True,
-        help=help,
-        **more,
-    )
-
-
 def parse_delimiter(text: str) -> bytes:
     r"""Return the bytes of a delimiter.
 
@@ -141,14 +124,3 @@ def _plain(whole: str, part: str) -> bytes:
     if "\\" in part:
         raise click.BadParameter(f"{whole!r} has an unknown escape: use \\n, \\r, \\t, \\0, \\\\ or \\xNN")
     return part.encode("utf-8", "surrogateescape")
-
-
-def in_order(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Combine several decorators into one; ``--help`` shows their options in this order."""
-
-    def add(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add

@@ -1,8 +1,7 @@
 """Completion of topics, channels and nsqds in the shell, with names from the servers on the command line.
 
-The environment and the configuration file can name the servers, too. If nothing names a server, the
-nsqlookupd at NSQ's usual address is asked. If servers do not answer, the shell is offered nothing: it has no
-place for an error.
+The environment and the configuration file can name the servers, too. If no server is named, the nsqlookupd at
+NSQ's usual address is asked. If no server answers, there are no completions: a shell shows no errors.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ _PATIENCE = 2.0
 """Seconds to wait for all answers."""
 
 _PREFIXES = ("destination-", "output-")
-"""The prefixes of flags for a second cluster. The servers of that cluster are asked to complete them."""
+"""The prefixes of flags for a second cluster, whose own servers complete them."""
 
-# The shell runs the line, so nothing from a server may end a word. Topics and channels have another check.
+# The shell runs the line, so a server's text must not end a word. Topics and channels are checked as names.
 _ADDRESS = re.compile(r"[a-zA-Z0-9._:\[\]-]+", re.ASCII)
 
 _Question: TypeAlias = "Callable[[Cluster], Awaitable[Iterable[str]]]"
@@ -89,7 +88,7 @@ def _addresses(found: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _ask(context: click.Context, parameter: click.Parameter, question: _Question) -> list[str]:
-    """Return the answers of the parameter's servers; none if they do not answer in time."""
+    """Return the answers of the parameter's servers; empty if they do not answer in time."""
     import anyio
 
     from ...errors import NSQError

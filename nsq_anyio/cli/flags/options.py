@@ -1,4 +1,4 @@
-"""``--consumer-opt`` and ``--producer-opt``: ``key,value`` pairs with go-nsq's names, or our own.
+"""``--consumer-opt`` and ``--producer-opt``: ``key,value`` pairs with go-nsq's names or the package's own.
 
 In the environment, each key has a variable of its own, such as ``NSQ_ANYIO_TAIL_CONSUMER_OPT_MAX_ATTEMPTS``;
 in the configuration file, a key of the table ``[tail.consumer-opt]``.
@@ -7,7 +7,7 @@ in the configuration file, a key of the table ``[tail.consumer-opt]``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -47,11 +47,11 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OptionValues:
-    """The options that flags and ``key,value`` pairs set, by our names.
+    """The options that flags and ``key,value`` pairs set, by name.
 
     :ivar own: options of the consumer or producer
     :ivar connection: options of the connection
-    :ivar tls: options of TLS, and ``tls``, which says whether to use TLS at all
+    :ivar tls: options of TLS, and ``tls``: whether to use TLS
     """
 
     own: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -72,7 +72,7 @@ _IN_GO_ONLY = {
 
 @cache
 def keys(side: _Side) -> Mapping[str, Key]:
-    """Return the keys of ``--consumer-opt`` or ``--producer-opt``: each option by its own and go-nsq's name.
+    """Return the keys of ``--consumer-opt`` or ``--producer-opt``: the names of each option, also in go-nsq.
 
     The options of `TLSOptions` begin with ``tls_``, like their flags.
     """
@@ -106,32 +106,19 @@ def _keys_of(key: Key, prefix: str) -> Iterator[tuple[str, Key]]:
         yield key.option.go_opposite, key._replace(is_opposite=True)
 
 
-def pairs_in_effect(parameter: str, given: Sequence[str], side: _Side) -> list[str]:
-    """Return the given pairs and the pairs of the environment; the last pair of a key takes precedence.
+def option_values(side: _Side, given: Sequence[str]) -> OptionValues:
+    """Return the options that are set by pairs on the command line, in the environment or in the file.
 
-    As for any flag, the environment overrides the configuration file, and the command line overrides both.
+    A key without a value is true, as in go-nsq. A key that only the other side or go-nsq has is accepted,
+    with a note that it has no effect.
 
-    :param parameter: the name of the flag's parameter
-    """
-    context = click.get_current_context()
-    prefix = f"{context.auto_envvar_prefix}_{parameter.upper()}_"
-    variables = {key: os.environ.get(f"{prefix}{key.upper()}", "") for key in keys(side)}
-    found = [f"{key},{text}" for key, text in variables.items() if text]
-    from_file = context.get_parameter_source(parameter) is click.core.ParameterSource.DEFAULT_MAP
-    return [*given, *found] if from_file else [*found, *given]
-
-
-def option_values(flag: str, pairs: Iterable[str], side: _Side) -> OptionValues:
-    """Return the options that the pairs of a flag set; a key without a value is true, as in go-nsq.
-
-    A key that only the other side or go-nsq has is accepted, with a note that it has no effect.
-
-    :param flag: the flag's name, for messages
+    :param given: the pairs on the command line or in the file
     :raises click.BadParameter: for an unknown key, or an invalid value
     """
     found = OptionValues()
     known = keys(side)
-    for pair in pairs:
+    flag = f"--{side}-opt"
+    for pair in _in_effect(side, given):
         name, comma, text = pair.partition(",")
         name = name.replace("-", "_")
         key = known.get(name)
@@ -140,6 +127,20 @@ def option_values(flag: str, pairs: Iterable[str], side: _Side) -> OptionValues:
         else:
             found.set(key, _value(flag, name, key, text if comma else "true"))
     return found
+
+
+def _in_effect(side: _Side, given: Sequence[str]) -> list[str]:
+    """Return the given pairs and the pairs of the environment; the last pair of a key takes precedence.
+
+    As for any flag, the environment overrides the configuration file, and the command line overrides both.
+    """
+    context = click.get_current_context()
+    parameter = f"{side}_opt"
+    prefix = f"{context.auto_envvar_prefix}_{parameter.upper()}_"
+    variables = {key: os.environ.get(f"{prefix}{key.upper()}", "") for key in keys(side)}
+    found = [f"{key},{text}" for key, text in variables.items() if text]
+    from_file = context.get_parameter_source(parameter) is click.core.ParameterSource.DEFAULT_MAP
+    return [*given, *found] if from_file else [*found, *given]
 
 
 def _value(flag: str, name: str, key: Key, text: str) -> object:

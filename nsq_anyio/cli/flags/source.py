@@ -14,7 +14,7 @@ from .fields import Flags, grouped
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The servers to consume from: nsqds or nsqlookupds, as for `nsq_anyio.consume`; the other is None."""
+    """The servers to consume from, as `nsq_anyio.consume` takes them: either nsqds or nsqlookupds."""
 
     nsqd: tuple[str, ...] | None
     nsqlookupd: tuple[str, ...] | None
@@ -31,7 +31,7 @@ class Destination:
 def destination_flags(prefix: str = "") -> Callable[[Any], Any]:
     """Add ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command receives a ``destination``.
 
-    :param prefix: the prefix of the flags, if the flags without it name the source
+    :param prefix: the prefix of the flags, in commands whose source has the flags without it
     """
 
     class DestinationFlags(Flags):

@@ -1,4 +1,4 @@
-"""The reader of inputs, which splits them into messages, until their end or a signal."""
+"""A reader that splits inputs into messages, until they end or a signal comes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Input:
         """The size in bytes; None if unknown."""
 
     async def read(self, size: int) -> bytes:
-        """Wait for some bytes, ``size`` at most; return none at the end.
+        """Wait for some bytes, ``size`` at most, and return them; return no bytes at the end.
 
         :raises OSError: if the input cannot be read
         """
@@ -64,16 +64,12 @@ class Splitter:
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = delimiter
-        self._rest = b""
-
-    @property
-    def rest(self) -> bytes:
+        self.rest: bytes = b""
         """The bytes after the last delimiter."""
-        return self._rest
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the messages that ``data`` completes."""
-        *messages, self._rest = (self._rest + data).split(self._delimiter)
+        *messages, self.rest = (self.rest + data).split(self._delimiter)
         return [message for message in messages if message]
 
 
@@ -82,7 +78,7 @@ class MessageReader:
 
     :param max_size: the largest message, in bytes
     :param read_size: bytes to read at a time
-    :ivar problem: why reading failed before the end of the inputs; None if it has not failed
+    :ivar problem: the error that ended the reading before the end of the inputs; None if there was none
     :ivar interrupted: whether ``stop`` ended the reading before the end of the inputs
     """
 
@@ -134,7 +130,7 @@ class MessageReader:
         return None
 
     async def _chunk(self, source: Input, stop: anyio.Event) -> bytes:
-        """Read the next bytes; return none at the end, or once ``stop`` is set."""
+        """Read the next bytes; return no bytes at the end, or once ``stop`` is set."""
         with anyio.CancelScope() as self._reading:
             if not stop.is_set():
                 return await source.read(self._read_size)

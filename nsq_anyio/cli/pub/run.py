@@ -1,4 +1,4 @@
-"""The publisher of inputs, with a limited rate."""
+"""The publisher of inputs, which limits the rate."""
 
 from __future__ import annotations
 
@@ -50,11 +50,9 @@ class Pub:
     def __init__(
         self, flags: PubFlags, mode: str | None, headers: Mapping[str, str], published: Published
     ) -> None:
-        self._topic = flags.topic
-        self._destination = flags.destination
-        self._flags = flags.producer if mode is None else flags.producer.with_mode(mode)
+        self._flags = flags
+        self._producer = flags.producer if mode is None else flags.producer.with_mode(mode)
         self._each_nsqd = mode is None
-        self._delimiter = flags.delimiter
         self._head = encode_headers(headers) if headers else b""
         self._pace = Pace(flags.rate)
         self._published = published
@@ -65,14 +63,16 @@ class Pub:
 
         :raises click.ClickException: if an input cannot be read, or a message cannot be published
         """
-        await check_destination_reachable(self._destination, self._flags, all_of_them=self._each_nsqd)
+        await check_destination_reachable(
+            self._flags.destination, self._producer, all_of_them=self._each_nsqd
+        )
         # With a rate, read almost nothing ahead: at a signal, everything read is published at once.
         ahead = _CHUNKS_AHEAD if self._pace.max_batch is None else 0
         send, receive = anyio.create_memory_object_stream[list[bytes]](ahead)
         reader = MessageReader(
             inputs,
-            self._delimiter,
-            max_size=self._flags.options.max_msg_size - len(self._head),
+            self._flags.delimiter,
+            max_size=self._producer.options.max_msg_size - len(self._head),
             read_size=self._pace.read_size,
         )
         async with self._senders() as senders, receive, anyio.create_task_group() as tasks:
@@ -87,11 +87,11 @@ class Pub:
     @asynccontextmanager
     async def _senders(self) -> AsyncGenerator[list[InParts]]:
         """Yield one sender for all nsqds, or one per nsqd if every nsqd gets every message."""
-        options, connection = self._flags.options, self._flags.connection
+        options, connection = self._producer.options, self._producer.connection
         async with AsyncExitStack() as stack:
-            groups = [self._destination]
+            groups = [self._flags.destination]
             if self._each_nsqd:
-                groups = [Destination((nsqd,), None) for nsqd in self._destination.nsqd or ()]
+                groups = [Destination((nsqd,), None) for nsqd in self._flags.destination.nsqd or ()]
             producers = [
                 await stack.enter_async_context(
                     produce(group.nsqd, nsqlookupd=group.nsqlookupd, options=options, connection=connection)
@@ -111,8 +111,8 @@ class Pub:
             try:
                 async with anyio.create_task_group() as tasks:
                     for sender in senders[1:]:
-                        tasks.start_soon(sender.publish, self._topic, batch)
-                    await senders[0].publish(self._topic, batch)
+                        tasks.start_soon(sender.publish, self._flags.topic, batch)
+                    await senders[0].publish(self._flags.topic, batch)
             except* NSQError as errors:
                 raise self._not_published(first_error(errors), senders) from errors
             self._messages += len(batch)
@@ -160,7 +160,7 @@ class Pace:
 
     @property
     def read_size(self) -> int:
-        """The bytes to read at a time: few with a low rate, because a signal publishes everything read."""
+        """The bytes to read at a time: few for a low rate, as a signal publishes everything that was read."""
         if not self._rate:
             return _MAX_READ
         return min(max(self._rate * _BYTES_A_MESSAGE // _READS_PER_SECOND, _MIN_READ), _MAX_READ)

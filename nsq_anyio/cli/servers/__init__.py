@@ -2,10 +2,7 @@
 
 ::
 
-    command       nsqd and nsqlookupd, with the flags of the real programs
-    flags         types of flag values that only these commands have
-    stats_flags   nsqd's flags for latencies and statsd
-    config_file   --config of both, read as the real programs read it
-    up            a cluster
-    ports         the ports of the cluster
+    command   nsqd and nsqlookupd, with the flags of the real programs
+    flags     flag values and --config of both
+    up        a cluster, and its ports
 """

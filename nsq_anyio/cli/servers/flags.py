@@ -1,40 +1,49 @@
-"""Types of flag values that only nsqd and nsqlookupd have, such as listen addresses and TLS versions."""
+"""Flag values and the configuration file of nsqd and nsqlookupd.
+
+``--config`` is a TOML file of the real program, read as that program reads it. Keys are the long flags with
+underscores, except those in `_NAMES`. A flag on the command line takes precedence. An unknown key is not an
+error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
 
 import click
+from click.core import ParameterSource
 
 from ...address import Address, ListenAddress
-from ..flags.kinds import FILE, boolean, boolean_option, flag_kind
-from .config_file import nsq_config_option
-
-__all__ = [
-    "Listen",
-    "ListenAddress",
-    "address_flags",
-    "listen_address",
-    "listen_address_or_path",
-    "log_level",
-    "peer_address",
-    "program_flags",
-    "tls_client_auth_policy",
-    "tls_flags",
-    "tls_min_version",
-    "tls_required",
-]
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
+from ..flags.kinds import boolean, flag_kind
+from ..toml_file import InvalidFile, go_value, kind_of, read_toml
 
 Listen: TypeAlias = ListenAddress | str
-"""A str is the path of a unix socket."""
+"""An address to listen on; a str is the path of a unix socket."""
 
+_NAMES = {
+    "id": "node_id",
+    "nsqlookupd_tcp_addresses": "lookupd_tcp_address",
+    "auth_http_addresses": "auth_http_address",
+}
 _VERSIONS = ("tls1.0", "tls1.1", "tls1.2", "tls1.3")
 _LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 _POLICIES = ("require", "require-verify")
+
+listen_address: Callable[[str], ListenAddress] = flag_kind(ListenAddress.parse)
+
+
+def listen_address_or_path(text: str) -> Listen:
+    """Parse an address to listen on: ``host:port``, or a path, which contains a slash.
+
+    :raises click.BadParameter: if the text is neither
+    """
+    return text if "/" in text else listen_address(text)
+
+
+@flag_kind
+def peer_address(text: str) -> str:
+    """Check the address of another server, ``host:port``, and return it."""
+    return str(Address.parse(text))
 
 
 def tls_required(text: str) -> bool | Literal["tcp-https"]:
@@ -55,10 +64,7 @@ def tls_min_version(text: str) -> str:
 
     :raises click.BadParameter: if the value is invalid
     """
-    version = text.lower() or _VERSIONS[0]
-    if version not in _VERSIONS:
-        raise click.BadParameter(f"{text!r} is not a version: use one of {', '.join(_VERSIONS)}")
-    return version
+    return _one_of("version", _VERSIONS, text or _VERSIONS[0])
 
 
 def tls_client_auth_policy(text: str) -> str | None:
@@ -71,105 +77,82 @@ def tls_client_auth_policy(text: str) -> str | None:
     return text or None
 
 
-def log_level(text: str) -> str:
+def level(text: str) -> str:
     """Return the name of a log level in lower case.
 
     :raises click.BadParameter: if there is no such level
     """
-    if text.lower() not in _LOG_LEVELS:
-        raise click.BadParameter(f"{text!r} is not a level: use one of {', '.join(_LOG_LEVELS)}")
+    return _one_of("level", _LOG_LEVELS, text)
+
+
+def _one_of(kind: str, words: Sequence[str], text: str) -> str:
+    if text.lower() not in words:
+        raise click.BadParameter(f"{text!r} is not a {kind}: use one of {', '.join(words)}")
     return text.lower()
 
 
-@flag_kind
-def listen_address(text: str) -> ListenAddress:
-    """Parse an address to listen on: ``host:port``, or ``:port`` for all interfaces, as in Go."""
-    return ListenAddress.parse(text)
+def percentiles(text: str) -> list[float]:
+    """Parse percentiles, separated by commas.
 
-
-@flag_kind
-def peer_address(text: str) -> str:
-    """Check the address of another server, ``host:port``, and return it."""
-    return str(Address.parse(text))
-
-
-def listen_address_or_path(text: str) -> Listen:
-    """Parse an address to listen on: ``host:port``, or a path, which contains a slash.
-
-    :raises click.BadParameter: if the text is neither
+    :raises click.BadParameter: if a percentile is not a number above 0, at most 1
     """
-    return text if "/" in text else listen_address(text)
+    numbers: list[float] = []
+    for part in text.split(","):
+        try:
+            number = float(part)
+        except ValueError:
+            number = 0.0
+        if not 0 < number <= 1:
+            raise click.BadParameter(
+                f"{text!r} is not valid: use numbers above 0, at most 1, such as 0.99,0.5"
+            )
+        numbers.append(number)
+    return numbers
 
 
-def address_flags(
-    ports: dict[str, int], broadcast_help: str, kind: Callable[[str], Listen] = listen_address
-) -> Callable[[_Command], _Command]:
-    """Add flags for the addresses to listen on, each with its default port."""
-
-    def add(command: _Command) -> _Command:
-        for name, port in reversed(ports.items()):
-            takes_path = kind is listen_address_or_path and name != "https_address"
-            command = click.option(
-                f"--{name.replace('_', '-')}",
-                type=kind if takes_path else listen_address,
-                metavar="HOST:PORT|PATH" if takes_path else "HOST:PORT",
-                default=f"127.0.0.1:{port}",
-                show_default=True,
-                help="The address to listen on; port 0 takes a free port.",
-            )(command)
-        return click.option("--broadcast-address", metavar="HOST", help=broadcast_help)(command)
-
-    return add
+def all_percentiles(
+    context: click.Context, option: click.Parameter, given: tuple[list[float], ...]
+) -> list[float]:
+    """Return all percentiles that the values of a flag list."""
+    numbers = [number for each in given for number in each]
+    # nsqd sorts the values of its flags, but keeps the order of a list in its configuration file.
+    from_file = context.get_parameter_source(str(option.name)) is ParameterSource.DEFAULT_MAP
+    return numbers if from_file else sorted(numbers, reverse=True)
 
 
-def program_flags(program: str) -> Callable[[_Command], _Command]:
-    """Add ``--version``, ``--config`` and ``--verbose`` of the real ``program``."""
-
-    def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted and not context.resilient_parsing:
-            from ...embedded.identity import version_line
-
-            click.echo(version_line(program))
-            context.exit()
-
-    def add(command: _Command) -> _Command:
-        command = boolean_option("--verbose", "No effect, as in the real program.", expose_value=False)(
-            command
-        )
-        command = nsq_config_option(command)
-        return boolean_option(
-            "--version",
-            "Print the version of NSQ that this server emulates.",
-            is_eager=True,
-            expose_value=False,
-            callback=print_version,
-        )(command)
-
-    return add
+def text_or_none(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    """Return None for an empty text."""
+    return text or None
 
 
-def tls_flags(command: _Command) -> _Command:
-    """Add the TLS flags."""
-    for flag, text in (
-        ("--tls-root-ca-file", "The authorities of clients' certificates and of https auth servers, PEM."),
-        ("--tls-key", "The certificate's private key, PEM."),
-        ("--tls-cert", "The certificate with its chain, PEM; it lets clients negotiate TLS."),
-    ):
-        command = click.option(flag, type=FILE, metavar="FILE", help=text)(command)
-    command = click.option(
-        "--tls-client-auth-policy",
-        type=tls_client_auth_policy,
-        metavar="POLICY",
-        help="Whether clients need a certificate: require or require-verify.",
-    )(command)
-    command = boolean_option(
-        "--tls-required", "Whether clients need TLS: true, false or tcp-https.", kind=tls_required
-    )(command)
-    return click.option(
-        "--tls-min-version",
-        type=tls_min_version,
-        metavar="VERSION",
-        default="tls1.0",
-        show_default=True,
-        help="The oldest TLS version to accept, tls1.0 to tls1.3; an older one than 1.2 is raised to 1.2.",
-    )(command)
+def load_config(context: click.Context, _: click.Parameter, path: str | None) -> None:
+    """Set the defaults of the command's flags to the values in the file.
+
+    :raises click.ClickException: if the file cannot be read, or a value is invalid
+    """
+    if not path:
+        return
+    try:
+        content = read_toml(path)
+    except InvalidFile as error:
+        raise click.ClickException(str(error)) from error
+    options = {str(option.name): option for option in context.command.params}
+    flags = {key: _NAMES.get(key, key) for key in content if key not in _NAMES.values()}
+    values: dict[str, object] = {}
+    for key, flag in flags.items():
+        option = options.get(flag)
+        if isinstance(option, click.Option) and option.expose_value:
+            values[flag] = _value(context, option, path, key, content[key])
+        else:
+            click.echo(f"note: {key} in {path} has no effect: there is no such option", err=True)
+    context.default_map = {**(context.default_map or {}), **values}
+
+
+def _value(context: click.Context, option: click.Option, path: str, key: str, value: object) -> object:
+    """Return the value in click's form."""
+    try:
+        texts = go_value(option, value, float if kind_of(option) is percentiles else str)
+        option.type_cast_value(context, texts)
+    except (ValueError, click.BadParameter) as error:
+        raise click.ClickException(f"{path}: {key} = {value!r} is not valid: {error}") from error
+    return texts

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.fields import Flags, flag, shared, switch, takes
 from ..flags.kinds import Integer
-from .ports import DASHBOARD_PORT, NSQLOOKUPD, Ports, load_ports, ports_file, save_ports, usual_ports
 
 if TYPE_CHECKING:
     from ... import embedded
 
 _MAX_NSQDS = 64
+_NSQLOOKUPD = "nsqlookupd"
+_DASHBOARD_PORT = 4171
+"""nsqadmin's default."""
+
+_MAX_PORT = 65_535
+_APART = 100
+"""The distance between the ports of two nsqds, which avoids the ports of NSQ's other programs."""
 
 _ServeAdmin: TypeAlias = Callable[[str, AsyncExitStack], Awaitable[str]]
 
@@ -40,7 +47,7 @@ class UpFlags(Flags):
     with_admin: bool = switch("Serve the dashboard of the cluster as well.", "--admin")
     admin_http_address: str | None = flag(
         "Where to serve the dashboard, which this flag switches on; :PORT means all interfaces. "
-        f"[default: the interface of --host, port {DASHBOARD_PORT}]",
+        f"[default: the interface of --host, port {_DASHBOARD_PORT}]",
         metavar="HOST:PORT",
     )
     backend: str = shared(quiet_command_flags)
@@ -56,9 +63,7 @@ def up(flags: UpFlags) -> None:
     """
     from ..event_loop import run_servers
 
-    admin: _ServeAdmin | None = None
-    if flags.with_admin or flags.admin_http_address:
-        admin = _admin(flags)
+    admin = _admin(flags) if flags.with_admin or flags.admin_http_address else None
     cluster = _Cluster(flags, [f"nsqd-{number}" for number in range(1, flags.count + 1)])
     cluster.make_directories()
     ports = cluster.ports()
@@ -71,6 +76,18 @@ def up(flags: UpFlags) -> None:
         _show(nsqlookupd, nsqds, dashboard)
 
     run_servers(start, flags.backend)
+
+
+class _Ports(NamedTuple):
+    """The ports of one server; 0 takes a free port."""
+
+    tcp: int = 0
+    http: int = 0
+
+    @classmethod
+    def of(cls, tcp_address: str, http_url: str) -> _Ports:
+        """Return the ports of two addresses."""
+        return cls(*(int(address.rpartition(":")[2]) for address in (tcp_address, http_url)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +110,32 @@ class _Cluster:
         except OSError as error:
             raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error
 
-    def ports(self) -> dict[str, Ports]:
+    def ports(self) -> dict[str, _Ports]:
         """Return the ports of all servers, by their names."""
         if not self.flags.free_ports:
-            return usual_ports(self.nsqds)
-        names, path = [NSQLOOKUPD, *self.nsqds], self.flags.data_path
-        return dict.fromkeys(names, Ports()) if path is None else load_ports(path, names)
+            return _usual_ports(self.nsqds)
+        names, file = [_NSQLOOKUPD, *self.nsqds], self._ports_file
+        return dict.fromkeys(names, _Ports()) if file is None else _load_ports(file, names)
+
+    @property
+    def _ports_file(self) -> Path | None:
+        """The file that keeps the ports for the next run; None if they are not kept."""
+        directory = self.flags.data_path
+        return directory / "ports.json" if self.flags.free_ports and directory is not None else None
 
     @property
     def remedy(self) -> str:
-        """The remedy if a port is taken."""
-        if self.flags.free_ports and self.flags.data_path is not None:
-            return f"remove {ports_file(self.flags.data_path)} to take other ports"
-        return "use --free-ports"
+        """The remedy for a port that is taken."""
+        file = self._ports_file
+        return "use --free-ports" if file is None else f"remove {file} to take other ports"
 
     async def start(
-        self, ports: Mapping[str, Ports], servers: AsyncExitStack
+        self, ports: Mapping[str, _Ports], servers: AsyncExitStack
     ) -> tuple[embedded.EmbeddedNsqlookupd, list[embedded.EmbeddedNsqd]]:
         """Start the servers, and store their ports if the next run is to use the same ones."""
         from ... import embedded
 
-        tcp, http = ports[NSQLOOKUPD]
+        tcp, http = ports[_NSQLOOKUPD]
         nsqlookupd = await servers.enter_async_context(
             embedded.nsqlookupd(host=self.flags.host, tcp_port=tcp, http_port=http)
         )
@@ -129,11 +151,57 @@ class _Cluster:
             )
             for name in self.nsqds
         ]
-        if self.flags.free_ports and self.flags.data_path is not None:
-            used = [Ports.of(each.tcp_address, each.http_url) for each in nsqds]
-            used.insert(0, Ports.of(nsqlookupd.tcp_address, nsqlookupd.http_url))
-            save_ports(self.flags.data_path, dict(zip(ports, used, strict=True)))
+        if (file := self._ports_file) is not None:
+            used = [_Ports.of(each.tcp_address, each.http_url) for each in nsqds]
+            used.insert(0, _Ports.of(nsqlookupd.tcp_address, nsqlookupd.http_url))
+            _save_ports(file, dict(zip(ports, used, strict=True)))
         return nsqlookupd, nsqds
+
+
+def _usual_ports(nsqds: Iterable[str]) -> dict[str, _Ports]:
+    """Return the default ports of nsqlookupd and the first nsqd; each further nsqd has ports 100 higher."""
+    ports = {name: _Ports(4150 + _APART * place, 4151 + _APART * place) for place, name in enumerate(nsqds)}
+    return {_NSQLOOKUPD: _Ports(4160, 4161), **ports}
+
+
+def _load_ports(path: Path, names: Iterable[str]) -> dict[str, _Ports]:
+    """Return the ports of the last run with free ports; 0 for the ports of new servers.
+
+    :raises click.ClickException: if the file cannot be used
+    """
+    try:
+        content: object = json.loads(path.read_bytes()) if path.exists() else {}
+        stored = cast("dict[str, object]", content if isinstance(content, dict) else {})
+        return {name: _checked_ports(stored.get(name)) for name in names}
+    except OSError as error:
+        raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise click.ClickException(f"{path} is damaged; remove it to take other ports: {error}") from error
+
+
+def _checked_ports(value: object) -> _Ports:
+    if value is None:
+        return _Ports()
+    match value:
+        case [int(tcp), int(http)] if 0 < tcp <= _MAX_PORT and 0 < http <= _MAX_PORT:
+            return _Ports(tcp, http)
+        case _:
+            raise ValueError(f"{value!r} are not the ports of a server")
+
+
+def _save_ports(path: Path, ports: Mapping[str, _Ports]) -> None:
+    """Store the ports; keep the stored ports of servers that do not run now.
+
+    :raises click.ClickException: if the file cannot be written
+    """
+    try:
+        stored: dict[str, object] = json.loads(path.read_bytes()) if path.exists() else {}
+        stored.update(ports)
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(stored, indent=1) + "\n")
+        temporary.replace(path)
+    except OSError as error:
+        raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error
 
 
 @contextmanager
@@ -164,7 +232,7 @@ def _admin(flags: UpFlags) -> _ServeAdmin:
         from ..admin.run import start
     except ImportError as error:
         raise click.UsageError(str(error)) from error
-    port = 0 if flags.free_ports else DASHBOARD_PORT
+    port = 0 if flags.free_ports else _DASHBOARD_PORT
     given = flags.admin_http_address
     address = ListenAddress.parse(given) if given else ListenAddress(flags.host, port)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 from urllib.parse import urlsplit
 
 import anyio
@@ -40,15 +41,14 @@ class Stat:
             tasks.cancel_scope.cancel()
 
     async def _poll(self, until: anyio.CancelScope) -> None:
-        reports = 0
         async with self._flags.cluster.open() as cluster:
             at = anyio.current_time()
-            while self._flags.count is None or reports <= self._flags.count:
-                await self._view.show(await self._report(cluster, is_first=not reports))
-                reports += 1
+            for number in count():
+                await self._view.show(await self._report(cluster, is_first=not number))
+                if number == self._flags.count:
+                    break
                 at = max(at + self._flags.interval, anyio.current_time())
-                if self._flags.count is None or reports <= self._flags.count:
-                    await anyio.sleep_until(at)
+                await anyio.sleep_until(at)
         until.cancel()
 
     async def _report(self, cluster: Cluster, *, is_first: bool) -> Report:

@@ -64,9 +64,9 @@ class View(Protocol):
 
 
 class Lines:
-    """Prints nsq_stat's columns, followed by the channel's name if there may be several channels.
+    """Prints nsq_stat's columns.
 
-    :param with_names: whether there may be several channels
+    :param with_names: whether to add a column with the channels' names
     """
 
     def __init__(self, output: Output, *, with_names: bool) -> None:

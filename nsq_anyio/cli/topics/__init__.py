@@ -2,7 +2,6 @@
 
 ::
 
-    command   the three groups, and their flags
+    command   the three groups, their flags, and the results of actions
     actions   the actions, each with a plan of its effect
-    perform   ask the cluster, perform an action, and report its result
 """

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...errors import HTTPError
     from ...http import ChannelStats, Cluster, ClusterReply, Node, TopicStats
-
-Call: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
-"""Queries or changes a cluster, its first argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +19,7 @@ class Plan:
     :ivar failures: the errors of servers that could not be asked
     """
 
-    nsqds: Mapping[str, int] = field(default_factory=dict[str, int])
+    nsqds: Mapping[str, int]
     failures: tuple[HTTPError, ...] = ()
 
     @property
@@ -39,8 +36,8 @@ class Action:
     :ivar done: the past tense of the verb
     :ivar help: the help of its command
     :ivar call: performs the action, given the cluster and the names
-    :ivar plan: finds the nsqds that the action will affect, given the same arguments; None if these are the
-        nsqds on the command line
+    :ivar plan: finds the nsqds that the action will affect, given the cluster and each name; None if these
+        are the nsqds on the command line
     :ivar is_destructive: whether the action discards messages
     :ivar includes_nsqlookupds: whether the action is sent to the nsqlookupds as well
     """
@@ -48,7 +45,7 @@ class Action:
     verb: str
     done: str
     help: str
-    call: Call
+    call: Callable[[Cluster, Sequence[str]], Awaitable[ClusterReply[tuple[str, ...]]]]
     plan: Callable[..., Awaitable[Plan]] | None
     is_destructive: bool = False
     includes_nsqlookupds: bool = False
@@ -81,7 +78,8 @@ async def _on_node(cluster: Cluster, topic: str, name: str) -> Plan:
     return Plan({node.url: _topic_messages(row) if row else 0}, reply.failures)
 
 
-async def _tombstone(cluster: Cluster, topic: str, name: str) -> ClusterReply[tuple[str, ...]]:
+async def _tombstone(cluster: Cluster, names: Sequence[str]) -> ClusterReply[tuple[str, ...]]:
+    topic, name = names
     return await cluster.tombstone_topic(topic, await _find(cluster, name))
 
 
@@ -115,22 +113,12 @@ def _channel_messages(channel: ChannelStats) -> int:
     return channel.depth + channel.in_flight_count + channel.deferred_count
 
 
-def cluster_method(name: str) -> Call:
-    """Return a function that calls this method of a cluster, without importing `nsq_anyio.http.Cluster`."""
-
-    def call(cluster: Cluster, *arguments: str) -> Awaitable[ClusterReply[tuple[str, ...]]]:
-        method: Call = getattr(cluster, name)
-        return method(*arguments)
-
-    return call
-
-
 TOPIC_ACTIONS = (
     Action(
         "create",
         "created",
         "Register a topic with all nsqlookupds, and create it on the nsqds given.",
-        cluster_method("create_topic"),
+        lambda cluster, names: cluster.create_topic(*names),
         None,
         includes_nsqlookupds=True,
     ),
@@ -138,7 +126,7 @@ TOPIC_ACTIONS = (
         "delete",
         "deleted",
         "Delete a topic, with its channels and messages, from all nsqlookupds and nsqds.",
-        cluster_method("delete_topic"),
+        lambda cluster, names: cluster.delete_topic(*names),
         _in_topic,
         is_destructive=True,
         includes_nsqlookupds=True,
@@ -147,7 +135,7 @@ TOPIC_ACTIONS = (
         "empty",
         "emptied",
         "Discard the messages of a topic that no channel has received yet.",
-        cluster_method("empty_topic"),
+        lambda cluster, names: cluster.empty_topic(*names),
         _waiting_in_topic,
         is_destructive=True,
     ),
@@ -155,14 +143,14 @@ TOPIC_ACTIONS = (
         "pause",
         "paused",
         "Stop the flow of messages from a topic to its channels.",
-        cluster_method("pause_topic"),
+        lambda cluster, names: cluster.pause_topic(*names),
         _producers,
     ),
     Action(
         "unpause",
         "unpaused",
         "Let the messages of a paused topic flow again.",
-        cluster_method("unpause_topic"),
+        lambda cluster, names: cluster.unpause_topic(*names),
         _producers,
     ),
 )
@@ -172,7 +160,7 @@ CHANNEL_ACTIONS = (
         "create",
         "created",
         "Register a channel with all nsqlookupds, and create it on all nsqds that have the topic.",
-        cluster_method("create_channel"),
+        lambda cluster, names: cluster.create_channel(*names),
         _producers,
         includes_nsqlookupds=True,
     ),
@@ -180,7 +168,7 @@ CHANNEL_ACTIONS = (
         "delete",
         "deleted",
         "Delete a channel, with its messages, from all nsqlookupds and nsqds.",
-        cluster_method("delete_channel"),
+        lambda cluster, names: cluster.delete_channel(*names),
         _in_channel,
         is_destructive=True,
         includes_nsqlookupds=True,
@@ -189,7 +177,7 @@ CHANNEL_ACTIONS = (
         "empty",
         "emptied",
         "Discard the messages of a channel, including those in flight and deferred.",
-        cluster_method("empty_channel"),
+        lambda cluster, names: cluster.empty_channel(*names),
         _in_channel,
         is_destructive=True,
     ),
@@ -197,14 +185,14 @@ CHANNEL_ACTIONS = (
         "pause",
         "paused",
         "Stop the flow of messages from a channel to its clients.",
-        cluster_method("pause_channel"),
+        lambda cluster, names: cluster.pause_channel(*names),
         _producers,
     ),
     Action(
         "unpause",
         "unpaused",
         "Let the messages of a paused channel flow again.",
-        cluster_method("unpause_channel"),
+        lambda cluster, names: cluster.unpause_channel(*names),
         _producers,
     ),
 )

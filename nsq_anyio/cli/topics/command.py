@@ -4,102 +4,272 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from ...terminal_text import visible
 from ..command import UtilityCommand, quiet_command_flags
+from ..ending import PARTIAL
 from ..flags.cluster import ClusterFlags, cluster_flags
-from ..flags.kinds import in_order
+from ..flags.fields import Flags, argument, shared, switch, takes
 from ..flags.names import complete_channel, complete_node, complete_topic
 from ..lazy_group import SentenceGroup
-from .actions import CHANNEL_ACTIONS, TOMBSTONE, TOPIC_ACTIONS, Action, Call, cluster_method
-from .perform import Task, ask, end_with, failure_rows
+from .actions import CHANNEL_ACTIONS, TOMBSTONE, TOPIC_ACTIONS, Action, Plan
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ...http import Node
+    from ...errors import HTTPError
+    from ...http import Cluster, ClusterReply, Node
 
-_json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one line of JSON, with the servers that failed."
-)
+_T = TypeVar("_T")
 
-_COMPLETE = {"topic": complete_topic, "channel": complete_channel, "node": complete_node}
-
-_ACTION_FLAGS = (
-    click.option("--dry-run", is_flag=True, help="Show which servers would be affected, and change nothing."),
-    click.option("--yes", "-y", is_flag=True, help="Do not ask before discarding messages."),
-    click.option("--json", "as_json", is_flag=True, help="Print one line of JSON."),
-)
+_CLUSTER = shared(cluster_flags)
+_BACKEND = shared(quiet_command_flags)
+_JSON_WITH_FAILURES = switch("Print one line of JSON, with the servers that failed.", "--json")
 
 
-def _command(
-    run: Callable[..., None],
-    group: str,
-    verb: str,
-    arguments: Sequence[str],
-    flags: Sequence[Callable[[Any], Any]],
-    *,
-    help: str,
-    example: str,
-) -> click.Command:
-    """Return the command of a verb, with the flags that name a cluster.
+class _ClusterCommandFlags(Flags):
+    """The flags of all commands here; each command declares them in the order of its ``--help``."""
 
-    :param arguments: the names of the command's arguments
-    :param flags: the command's own flags
-    :param example: the arguments of the example in the help
+    cluster: ClusterFlags
+    backend: str
+    as_json: bool
+
+
+class _TopicListFlags(_ClusterCommandFlags):
+    cluster: ClusterFlags = _CLUSTER
+    backend: str = _BACKEND
+    as_json: bool = _JSON_WITH_FAILURES
+
+
+class _ChannelListFlags(_TopicListFlags):
+    topic: str = argument(shell_complete=complete_topic)
+
+
+class _NodeListFlags(_ClusterCommandFlags):
+    cluster: ClusterFlags = _CLUSTER
+    as_json: bool = _JSON_WITH_FAILURES
+    backend: str = _BACKEND
+
+
+class _ActionFlags(_ClusterCommandFlags):
+    topic: str = argument(shell_complete=complete_topic)
+    cluster: ClusterFlags = _CLUSTER
+    backend: str = _BACKEND
+    dry_run: bool = switch("Show which servers would be affected, and change nothing.")
+    yes: bool = switch("Do not ask before discarding messages.", "--yes", "-y")
+    as_json: bool = switch("Print one line of JSON.", "--json")
+
+    def names(self) -> dict[str, str]:
+        """Return the arguments of the action's functions, by parameter; the topic comes first."""
+        values = vars(self)
+        return {kind: values[kind] for kind in ("topic", "channel", "node") if kind in values}
+
+
+class _ChannelActionFlags(_ActionFlags):
+    channel: str = argument(shell_complete=complete_channel)
+
+
+class _NodeActionFlags(_ActionFlags):
+    node: str = argument(shell_complete=complete_node)
+
+
+def _ask(flags: _ClusterCommandFlags, question: Callable[[Cluster], Awaitable[_T]]) -> _T:
+    """Ask the cluster ``question``, and return its answer.
+
+    :raises click.UsageError: for a flag out of range
+    :raises click.ClickException: if no server answers
     """
-    named = [click.argument(each, shell_complete=_COMPLETE[each]) for each in arguments]
-    with_flags = in_order(*named, cluster_flags, quiet_command_flags, *flags)(run)
-    line = " ".join(["nsq-anyio", group, verb, *example.split()])
-    epilog = f"\b\nExample:\n  {line} \\\n    --lookupd-http-address=127.0.0.1:4161"
-    return click.command(verb, cls=UtilityCommand, help=help, epilog=epilog)(with_flags)
+    from ..event_loop import run_to_end
+
+    answers: list[_T] = []
+
+    async def main() -> None:
+        async with flags.cluster.open() as servers:
+            answers.append(await question(servers))
+
+    run_to_end(main, flags.backend)
+    return answers[0]
 
 
-def _list_command(group: str, arguments: Sequence[str], question: Call, text: str) -> click.Command:
-    """Return a command that prints names, one per line.
+def _print_json(found: Mapping[str, object], failures: Sequence[HTTPError]) -> None:
+    rows = [{"url": failure.url, "reason": failure.reason} for failure in failures]
+    click.echo(json.dumps({**found, "failures": rows}))
 
-    :param group: topic or channel
-    :param arguments: the names of the command's arguments
-    :param question: queries the names, given the cluster and the arguments
-    """
 
-    def run(cluster: ClusterFlags, as_json: bool, backend: str, **names: Any) -> None:
-        reply = ask(cluster, lambda servers: question(servers, *names.values()), backend)
-        if as_json:
-            found = {**names, f"{group}s": reply.value, "failures": failure_rows(reply.failures)}
-            click.echo(json.dumps(found))
+def _end_with(failures: Sequence[HTTPError]) -> None:
+    """Report the failures on stderr, and exit with the code for a partial success if there are any."""
+    for failure in failures:
+        click.echo(visible(f"Error: {failure}"), err=True)
+    click.get_current_context().exit(PARTIAL if failures else 0)
+
+
+class _Task:
+    """An action with the flags of its command."""
+
+    def __init__(self, action: Action, flags: _ActionFlags) -> None:
+        self._action = action
+        self._flags = flags
+        self._names = flags.names()
+
+    def explain(self) -> None:
+        """Print what the action would affect."""
+        plan = self._plan()
+        if self._flags.as_json:
+            found = {"action": self._action.verb, **self._names, "dry_run": True}
+            servers = {"nsqlookupds": self._nsqlookupds(), "nsqds": plan.nsqds}
+            _print_json({**found, **servers}, plan.failures)
         else:
-            for name in reply.value:
-                click.echo(visible(name))
-        end_with(reply.failures, click.get_current_context())
+            self._show(plan, err=False)
+        _end_with(plan.failures)
 
-    example = "clicks" if arguments else ""
-    return _command(run, group, "list", arguments, [_json_option], help=text, example=example)
+    def confirm(self) -> None:
+        """Ask before discarding messages.
+
+        :raises click.Abort: if the answer is no
+        """
+        if not self._action.is_destructive:
+            return
+        plan = self._plan()
+        # The question goes to stderr: stdout, which may be piped, has only the results.
+        self._show(plan, err=True)
+        for failure in plan.failures:
+            click.echo(visible(f"Warning: {failure}"), err=True)
+        click.confirm(f"{self._action.verb.capitalize()} it?", abort=True, err=True)
+
+    def perform(self) -> None:
+        """Perform the action, and print its result on each server."""
+        reply = _ask(self._flags, lambda cluster: self._action.call(cluster, [*self._names.values()]))
+        if self._flags.as_json:
+            _print_json({"action": self._action.verb, **self._names, "done": reply.value}, reply.failures)
+        else:
+            for url in reply.value:
+                click.echo(visible(f"{url}: {self._action.done} {self._subject}"))
+        _end_with(reply.failures)
+
+    @property
+    def _subject(self) -> str:
+        return " ".join(f"{kind} {name}" for kind, name in self._names.items())
+
+    def _plan(self) -> Plan:
+        make = self._action.plan
+        if make is None:
+            return Plan(dict.fromkeys(self._flags.cluster.shown_nsqds(), 0))
+        return _ask(self._flags, lambda cluster: make(cluster, *self._names.values()))
+
+    def _nsqlookupds(self) -> tuple[str, ...]:
+        return self._flags.cluster.shown_nsqlookupds() if self._action.includes_nsqlookupds else ()
+
+    def _show(self, plan: Plan, *, err: bool) -> None:
+        what = f"{self._action.verb} {self._subject}"
+        if self._action.is_destructive:
+            what += f", with {_messages(plan.messages)}"
+        click.echo(f"{what}, on:", err=err)
+        for url in self._nsqlookupds():
+            click.echo(f"  nsqlookupd {url}", err=err)
+        for url, count in plan.nsqds.items():
+            suffix = f", {_messages(count)}" if self._action.is_destructive else ""
+            click.echo(visible(f"  nsqd {url}{suffix}"), err=err)
 
 
-@click.command(
-    "list",
-    cls=UtilityCommand,
-    epilog="\b\nExample:\n  nsq-anyio node list --lookupd-http-address=127.0.0.1:4161",
-)
-@cluster_flags
-@_json_option
-@quiet_command_flags
-def _node_list(cluster: ClusterFlags, as_json: bool, backend: str) -> None:
+def _messages(count: int) -> str:
+    return f"{count:,} message{'' if count == 1 else 's'}"
+
+
+def _example(line: str, separator: str = " \\\n    ") -> str:
+    return f"\b\nExample:\n  nsq-anyio {line}{separator}--lookupd-http-address=127.0.0.1:4161"
+
+
+def _action_command(action: Action, flags_kind: type[_ActionFlags], group: str, names: str) -> click.Command:
+    """Return the command of an action.
+
+    :param names: the arguments of the example in the help
+    """
+
+    @click.command(
+        action.verb, cls=UtilityCommand, help=action.help, epilog=_example(f"{group} {action.verb} {names}")
+    )
+    @takes(flags_kind)
+    def run(flags: _ActionFlags) -> None:
+        task = _Task(action, flags)
+        if flags.dry_run:
+            task.explain()
+        if not flags.yes:
+            task.confirm()
+        task.perform()
+
+    return run
+
+
+@click.group(cls=SentenceGroup, epilog=_example("topic pause clicks", " "))
+def topic() -> None:
+    """List, create, delete, empty, pause and unpause topics across a cluster."""
+
+
+@topic.command("list", cls=UtilityCommand, epilog=_example("topic list"))
+@takes(_TopicListFlags)
+def _list_topics(flags: _TopicListFlags) -> None:
+    """List all topics, including those without an nsqd."""
+    _print_names(flags, {}, "topics", _ask(flags, lambda cluster: cluster.topics()))
+
+
+for _action in TOPIC_ACTIONS:
+    topic.add_command(_action_command(_action, _ActionFlags, "topic", "clicks"))
+
+
+@click.group(cls=SentenceGroup, epilog=_example("channel empty clicks archive", " "))
+def channel() -> None:
+    """List, create, delete, empty, pause and unpause channels across a cluster."""
+
+
+@channel.command("list", cls=UtilityCommand, epilog=_example("channel list clicks"))
+@takes(_ChannelListFlags)
+def _list_channels(flags: _ChannelListFlags) -> None:
+    """List the channels of a topic."""
+    reply = _ask(flags, lambda cluster: cluster.channels(flags.topic))
+    _print_names(flags, {"topic": flags.topic}, "channels", reply)
+
+
+for _action in CHANNEL_ACTIONS:
+    channel.add_command(_action_command(_action, _ChannelActionFlags, "channel", "clicks archive"))
+
+
+def _print_names(
+    flags: _TopicListFlags, names: Mapping[str, str], kind: str, reply: ClusterReply[tuple[str, ...]]
+) -> None:
+    """Print the names of a reply, one per line, and end the command."""
+    if flags.as_json:
+        _print_json({**names, kind: reply.value}, reply.failures)
+    else:
+        for name in reply.value:
+            click.echo(visible(name))
+    _end_with(reply.failures)
+
+
+@click.group(cls=SentenceGroup, epilog=_example("node list", " "))
+def node() -> None:
+    """List the nsqds of a cluster, and remove a topic from one of them."""
+
+
+@node.command("list", cls=UtilityCommand, epilog=_example("node list", " "))
+@takes(_NodeListFlags)
+def _list_nodes(flags: _NodeListFlags) -> None:
     """List all nsqds, with their topics."""
-    reply = ask(cluster, lambda servers: servers.nodes(), backend)
-    if as_json:
+    reply = _ask(flags, lambda cluster: cluster.nodes())
+    if flags.as_json:
         rows = [{"name": node.name, **dataclasses.asdict(node)} for node in reply.value]
-        click.echo(json.dumps({"nodes": rows, "failures": failure_rows(reply.failures)}))
+        _print_json({"nodes": rows}, reply.failures)
     else:
         from ..display import print_table
 
         print_table(_table(reply.value))
-    end_with(reply.failures, click.get_current_context())
+    _end_with(reply.failures)
+
+
+node.add_command(_action_command(TOMBSTONE, _NodeActionFlags, "node", "clicks 10.0.0.5:4151"))
 
 
 def _table(nodes: Sequence[Node]) -> Table:
@@ -116,75 +286,3 @@ def _table(nodes: Sequence[Node]) -> Table:
         )
         table.add_row(*(Text(visible(cell)) for cell in cells))
     return table
-
-
-def _action_command(action: Action, group: str, arguments: Sequence[str], example: str) -> click.Command:
-    """Return the command of an action.
-
-    :param group: the command's group
-    :param arguments: the names of the action's arguments, such as topic and channel; the first is the topic
-    :param example: the arguments of the example in the help
-    """
-
-    def run(
-        cluster: ClusterFlags, dry_run: bool, yes: bool, as_json: bool, backend: str, **names: Any
-    ) -> None:
-        task = Task(cluster, action, names, backend)
-        if dry_run:
-            task.explain(as_json=as_json)
-        if not yes:
-            task.confirm()
-        task.perform(as_json=as_json)
-
-    return _command(run, group, action.verb, arguments, _ACTION_FLAGS, help=action.help, example=example)
-
-
-@click.group(
-    cls=SentenceGroup,
-    epilog="\b\nExample:\n  nsq-anyio topic pause clicks --lookupd-http-address=127.0.0.1:4161",
-)
-def topic() -> None:
-    """List, create, delete, empty, pause and unpause topics across a cluster."""
-
-
-topic.add_command(
-    _list_command(
-        "topic",
-        (),
-        cluster_method("topics"),
-        "List all topics, including those without an nsqd.",
-    )
-)
-for _action in TOPIC_ACTIONS:
-    topic.add_command(_action_command(_action, "topic", ("topic",), "clicks"))
-
-
-@click.group(
-    cls=SentenceGroup,
-    epilog="\b\nExample:\n  nsq-anyio channel empty clicks archive --lookupd-http-address=127.0.0.1:4161",
-)
-def channel() -> None:
-    """List, create, delete, empty, pause and unpause channels across a cluster."""
-
-
-channel.add_command(
-    _list_command(
-        "channel",
-        ("topic",),
-        cluster_method("channels"),
-        "List the channels of a topic.",
-    )
-)
-for _action in CHANNEL_ACTIONS:
-    channel.add_command(_action_command(_action, "channel", ("topic", "channel"), "clicks archive"))
-
-
-@click.group(
-    cls=SentenceGroup, epilog="\b\nExample:\n  nsq-anyio node list --lookupd-http-address=127.0.0.1:4161"
-)
-def node() -> None:
-    """List the nsqds of a cluster, and remove a topic from one of them."""
-
-
-node.add_command(_node_list)
-node.add_command(_action_command(TOMBSTONE, "node", ("topic", "node"), "clicks 10.0.0.5:4151"))
