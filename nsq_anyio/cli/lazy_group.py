@@ -11,6 +11,9 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+COMPLETE_VARIABLE = "_NSQ_ANYIO_COMPLETE"
+"""The environment variable of a shell's completion requests; click derives it from the program's name."""
+
 _NO_LIMIT = 10_000
 
 

@@ -11,11 +11,8 @@ import click
 
 from ..version import VERSION
 from .ending import exit_after
-from .lazy_group import LazyGroup, Place
+from .lazy_group import COMPLETE_VARIABLE, LazyGroup, Place
 from .signals import EndedBySignal
-
-COMPLETE_VARIABLE = "_NSQ_ANYIO_COMPLETE"
-"""The environment variable of a shell's completion requests; click derives it from the program's name."""
 
 _COMMANDS = {
     "tail": Place(".tail.command:tail", "Print the messages of one or several topics as they arrive."),
@@ -79,7 +76,7 @@ _COMMANDS = {
 class _AllCommands(LazyGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         if COMPLETE_VARIABLE in os.environ:
-            from .shells import register_shells
+            from .completion import register_shells
 
             register_shells()
         call = partial(super().main, *args, standalone_mode=False, **extra)

@@ -21,7 +21,7 @@ from ...terminal_text import one_line
 from ...transport.tls_context import client_context, tls_options
 from ..flags.connection import ConsumerFlags
 from ..flags.source import Source
-from ..http_side import http_side
+from ..http_address import guess_http_address
 from ..output import Output
 from ..reach import check_reachable
 
@@ -232,7 +232,7 @@ class DrainCheck:
         problems: list[str] = []
 
         async def guess(text: str) -> None:
-            url = await http_side(text, timeout=_DRAIN_CHECK_TIMEOUT)
+            url = await guess_http_address(text, timeout=_DRAIN_CHECK_TIMEOUT)
             if url is None:
                 problems.append(
                     f"the HTTP address of nsqd {text} is unknown, so it cannot be checked: name it with "
