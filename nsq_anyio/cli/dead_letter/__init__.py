@@ -4,7 +4,6 @@
 
     command   list, show, retry and drop
     flags     the source of the letters, and the selection among them
-    run       checks that the servers are reachable
     show      tables, text and JSON
 
 `nsq_anyio.dead_letters` retries, drops and lists the letters.

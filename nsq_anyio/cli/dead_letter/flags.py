@@ -72,7 +72,7 @@ class SelectionFlags(LettersFlags):
         )
 
 
-class WorkFlags(SelectionFlags):
+class ProcessingFlags(SelectionFlags):
     """The flags of the commands that process letters."""
 
     ids: Sequence[str] = argument(metavar="[[NSQD/]ID]...", nargs=-1)
