@@ -1,4 +1,4 @@
-"""``nsq-anyio dead-letter``: list, show, retry and drop."""
+"""The click commands of ``nsq-anyio dead-letter``: list, show, retry and drop."""
 
 from __future__ import annotations
 

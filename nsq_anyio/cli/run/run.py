@@ -1,4 +1,4 @@
-"""The service, run in this process alone, as the child of a supervisor, or by a supervisor."""
+"""The service, in this process alone, in a process of a supervisor, or as several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``to-file``: its flags, and checks of their combinations."""
+"""The click command of ``nsq-anyio to-file``, with its flags and checks of their combinations."""
 
 from __future__ import annotations
 
