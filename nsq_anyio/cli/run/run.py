@@ -92,12 +92,8 @@ def run_here(job: Job, http_address: ListenAddress | None, backend: str) -> None
 
     :raises click.ClickException: for an error of this package
     """
-
-    async def main(stop: anyio.Event) -> None:
-        await job.run(stop, http_address)
-
     with _without_abandoned_threads():
-        run_draining(main, backend)
+        run_draining(partial(job.run, http_address=http_address), backend)
 
 
 def run_child(job: Job, descriptor: int, backend: str, *, has_metrics: bool) -> None:

@@ -37,7 +37,7 @@ class ToHttp:
         """Forward until ``stop`` is set.
 
         :raises click.ClickException: if no server of the source is reachable
-        :raises NSQError: as `consume` does
+        :raises NSQError: as `nsq_anyio.consume` does
         """
         await check_reachable(self._flags.source, self._consumer)
         sending = open_sender(

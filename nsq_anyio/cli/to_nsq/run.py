@@ -37,7 +37,7 @@ class ToNsq:
         """Republish until ``stop`` is set.
 
         :raises click.ClickException: if no server of the source is reachable
-        :raises NSQError: as `consume` and `produce` do
+        :raises NSQError: as `nsq_anyio.consume` and `nsq_anyio.produce` do
         """
         await check_reachable(self._flags.source, self._consumer)
         timings = Timings(self._flags.destination.nsqd or (), self._flags.status_every)
