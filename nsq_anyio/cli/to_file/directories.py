@@ -19,6 +19,7 @@ from pathlib import Path
 
 import click
 
+from ...errors import NSQError
 from ...files import locked_file
 from ...storage.place import Place
 from ...storage.remote import RemotePlace
@@ -33,7 +34,7 @@ OWN = ".nsq-anyio-to-file"
 _log = logging.getLogger("nsq_anyio.to_file")
 
 
-class WorkDirUnusable(click.ClickException):
+class WorkDirUnusable(NSQError):
     """The directory is in use by another process, or holds other files."""
 
 
@@ -143,6 +144,8 @@ def leftovers_moved(options: FileOptions) -> Generator[None]:
             try:
                 stack.enter_context(locked_directory(options.work_dir))
                 in_thread(partial(send_leftovers, options.work_dir, options.output_dir))
+            except WorkDirUnusable as error:
+                raise click.ClickException(str(error)) from error
             except OSError as error:
                 raise click.ClickException(f"cannot use --work-dir={options.work_dir}: {error}") from error
         yield
