@@ -1,4 +1,20 @@
-"""The ``nsq-anyio`` command; it needs the extra ``cli``."""
+"""The ``nsq-anyio`` command; it needs the extra ``cli``.
+
+Each command is a package, or `completion`. These modules run commands, or are shared by several:
+
+::
+
+    main  lazy_group               the list of commands, which imports a command when it is called
+    signals  streams  ending       signals during imports; standard streams; exit codes and errors
+    event_loop  backend            the event loop of a command, with its signals
+    in_thread                      blocking work of a command without an event loop
+    command  config_file           the flags of all commands: Go's spelling, the environment, ``--config``
+    toml_file                      TOML files with flags
+    logs  flag_names               the log; the library's errors, with flags in place of options
+    flags                          the flags that several commands share
+    clients  reach  http_address   consumers and producers of flags; checks that servers are reachable
+    output  display  timings       bytes to shared descriptors; tables and progress; request times
+"""
 
 from __future__ import annotations
 

@@ -15,9 +15,11 @@ from ..version import VERSION
 from .backend import BACKENDS, default_backend
 from .config_file import config_option
 from .flag_names import with_flags
-from .logs import LEVELS, set_up_logging
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_LOG_LEVELS = ("debug", "info", "warning", "warn", "error", "critical", "fatal")
+"""The values of ``--log-level``; ``warn`` and ``fatal`` are the Go tools' words."""
 
 _SINGLE_DASH = re.compile(r"-[a-zA-Z]([a-zA-Z0-9-]+(=.*)?|=.*)", re.DOTALL)
 
@@ -117,6 +119,8 @@ def quiet_command_flags(command: _Command) -> _Command:
 def _add(command: _Command, level: str) -> _Command:
     @functools.wraps(command)
     def with_log(*args: Any, log_level: str, log_format: str, **kwargs: Any) -> Any:
+        from .logs import set_up_logging  # it imports `logging`, which the help of a command does not need
+
         set_up_logging(log_level, log_format)
         return command(*args, **kwargs)
 
@@ -132,7 +136,7 @@ def _add(command: _Command, level: str) -> _Command:
         ),
         click.option(
             "--log-level",
-            type=click.Choice(list(LEVELS), case_sensitive=False),
+            type=click.Choice(_LOG_LEVELS, case_sensitive=False),
             default=level,
             show_default=True,
             help="The lowest level to log.",

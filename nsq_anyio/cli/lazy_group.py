@@ -11,10 +11,13 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+COMPLETE_VARIABLE = "_NSQ_ANYIO_COMPLETE"
+"""The environment variable of a shell's completion requests; click derives it from the program's name."""
+
 _NO_LIMIT = 10_000
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """The location of a command, and its line in the list of commands.
 
     :ivar command: ``module:name``, the module relative to this package
@@ -48,21 +51,21 @@ class SentenceGroup(click.Group):
 class LazyGroup(SentenceGroup):
     """A group that imports a command when it is called; importing all takes longer than most commands run.
 
-    :param places: the commands' places, by name
+    :param locations: the commands' locations, by name
     """
 
-    def __init__(self, *args: Any, places: Mapping[str, Place], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, locations: Mapping[str, Location], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.places: Mapping[str, Place] = places
+        self.locations: Mapping[str, Location] = locations
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return sorted(self.places)
+        return sorted(self.locations)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        place = self.places.get(cmd_name)
-        if place is None:
+        location = self.locations.get(cmd_name)
+        if location is None:
             return None
-        module, _, name = place.command.partition(":")
+        module, _, name = location.command.partition(":")
         command: click.Command = getattr(importlib.import_module(module, __package__), name)
         return command
 
@@ -71,18 +74,18 @@ class LazyGroup(SentenceGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest names in place of an unknown one; click does not know the names of this group."""
         name = args[0]
-        if name in self.places or name.startswith("-") or ctx.resilient_parsing:
+        if name in self.locations or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         from difflib import get_close_matches
 
         like_here = name.lower().replace("_", "-").removeprefix("nsq-")  # nsq_to_file is to-file
-        near = get_close_matches(like_here, self.places)
+        near = get_close_matches(like_here, self.locations)
         suggestion = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise click.UsageError(f"No such command {name!r}.{suggestion}", ctx)
 
     def sentences(self, ctx: click.Context) -> dict[str, str]:
         """Return the sentences without importing the commands."""
-        return {name: self.places[name].text for name in self.list_commands(ctx)}
+        return {name: self.locations[name].text for name in self.list_commands(ctx)}
 
 
 def subcommands(group: click.Group) -> dict[str, click.Command]:

@@ -9,29 +9,18 @@ from datetime import UTC, datetime
 
 from ..terminal_text import one_line, visible
 
-LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "warn": logging.WARNING,
-    "error": logging.ERROR,
-    "critical": logging.CRITICAL,
-    "fatal": logging.CRITICAL,
-}
-"""The values of ``--log-level``; ``warn`` and ``fatal`` are the Go tools' words."""
-
 _HTTP_LOGGERS = ("httpx", "httpcore")  # they log every request; polls make many
 
 
 def set_up_logging(level: str, format: str) -> None:
     """Log to stderr.
 
-    :param level: one of `LEVELS`
+    :param level: the name of a level of `logging`, in lower case
     :param format: ``text``, or ``json`` for one object per line
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JSONFormatter() if format == "json" else _TextFormatter())
-    number = LEVELS[level]
+    number = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(level=number, handlers=[handler], force=True)
     for name in _HTTP_LOGGERS:
         quiet = logging.WARNING if number > logging.DEBUG else logging.NOTSET

@@ -24,7 +24,7 @@ def has_colours() -> bool:
 
 
 class Output:
-    """Writes bytes to a file descriptor without blocking the event loop.
+    """Writes bytes to a file descriptor without blocking the event loop: a slow reader delays no heartbeats.
 
     :param descriptor: default: standard output
     """

@@ -15,6 +15,7 @@ from ..discovery.discovery import LookupOptions
 from ..errors import DialFailed, HTTPStatusError, HTTPUnavailable
 from ..http import Nsqlookupd
 from ..options import ConnectionOptions
+from ..service.draining import Draining
 from ..transport.dial import dial
 from ..transport.tls_context import client_context, tls_options
 from .flags.connection import ConsumerFlags, ProducerFlags
@@ -42,6 +43,16 @@ async def check_reachable(source: Source, consumer: ConsumerFlags) -> None:
     :raises InvalidOption: if a file named by the TLS flags cannot be used
     """
     await _check(source, consumer, all_of_them=False)
+
+
+def once_reachable(source: Source, consumer: ConsumerFlags, main: Draining) -> Draining:
+    """Return a function that calls `check_reachable`, and then runs ``main``."""
+
+    async def run(stop: anyio.Event) -> None:
+        await check_reachable(source, consumer)
+        await main(stop)
+
+    return run
 
 
 async def check_destination_reachable(

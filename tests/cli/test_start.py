@@ -82,7 +82,7 @@ def test_a_server_listens_before_it_imports_what_it_needs_later(command: str) ->
 def test_the_list_of_commands_says_what_the_commands_do() -> None:
     assert isinstance(cli, LazyGroup)
     limit = 1000
-    assert {name: place.text for name, place in cli.places.items()} == {
+    assert {name: place.text for name, place in cli.locations.items()} == {
         name: command.get_short_help_str(limit) for name, command in subcommands(cli).items()
     }
 

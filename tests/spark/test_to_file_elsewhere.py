@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nsq_anyio.cli.to_file.leftovers import OWN
+from nsq_anyio.cli.to_file.directories import OWN
 from nsq_anyio.storage.place import Place, place_of, storage_of
 from nsq_anyio.testing import fault_proxy_in_thread
 

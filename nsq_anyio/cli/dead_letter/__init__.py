@@ -3,8 +3,7 @@
 ::
 
     command   list, show, retry and drop
-    flags     the source of the letters, and the selection among them
-    run       checks that the servers are reachable
+    flags     the source of the letters, and their selection
     show      tables, text and JSON
 
 `nsq_anyio.dead_letters` retries, drops and lists the letters.

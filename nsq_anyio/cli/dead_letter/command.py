@@ -1,4 +1,4 @@
-"""``nsq-anyio dead-letter``: list, show, retry and drop."""
+"""The click commands of ``nsq-anyio dead-letter``: list, show, retry and drop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
 from ..flags.fields import argument, flag, shared, switch, takes
 from ..flags.kinds import Integer
 from ..lazy_group import SentenceGroup
-from .flags import HELD_BY_ONE, LettersFlags, SelectionFlags, WorkFlags
+from .flags import HELD_BY_ONE, LettersFlags, ProcessingFlags, SelectionFlags
 
 if TYPE_CHECKING:
     from ...dead_letters import ChannelScan, Filter, LetterProcessor
@@ -55,14 +55,14 @@ class _ShowFlags(LettersFlags):
     backend: str = _BACKEND
 
 
-class _RetryFlags(WorkFlags):
+class _RetryFlags(ProcessingFlags):
     as_json: bool = _AS_JSON
     consumer: ConsumerFlags = shared(connection_flags("consumer", "producer", max_in_flight=str(HELD_BY_ONE)))
     producer: ProducerFlags
     backend: str = _BACKEND
 
 
-class _DropFlags(WorkFlags):
+class _DropFlags(ProcessingFlags):
     yes: bool = switch("Do not ask for confirmation.")
     as_json: bool = _AS_JSON
     consumer: ConsumerFlags = _CONSUMER
@@ -88,24 +88,22 @@ def list_letters(flags: _ListFlags) -> None:
     With --json, print a line of JSON for each letter.
     """
     from ...dead_letters import LetterReader
-    from ..event_loop import run_draining
-    from .run import reaching
     from .show import blocks, json_line, table
 
-    walk = _walk(flags)
-    look = LetterReader(walk, flags.selection(), flags.limit, enough=False)
-    run_draining(reaching(flags, look.run), flags.backend)
+    scan = _new_scan(flags)
+    reader = LetterReader(scan, flags.selection(), flags.limit, enough=False)
+    _run(flags, reader.run)
     if flags.as_json:
-        for letter in look.letters:
+        for letter in reader.letters:
             click.echo(json_line(letter))
     else:
-        if look.letters:
+        if reader.letters:
             from ..display import print_table
 
-            print_table(table(look.letters), narrow=blocks(look.letters))
-        more = f", of which {len(look.letters):,} are shown" if look.count > len(look.letters) else ""
-        click.echo(f"{_letters(look.count)}{more}")
-    _check_complete(walk)
+            print_table(table(reader.letters), narrow=blocks(reader.letters))
+        more = f", of which {len(reader.letters):,} are shown" if reader.count > len(reader.letters) else ""
+        click.echo(f"{_letters(reader.count)}{more}")
+    _check_complete(scan)
 
 
 @dead_letter.command(
@@ -119,19 +117,16 @@ def show(flags: _ShowFlags) -> None:
     letters have it, all are shown. With --json, the body is complete.
     """
     from ...dead_letters import Filter, LetterReader
-    from ..event_loop import run_draining
-    from .run import reaching
     from .show import json_line, text
 
-    walk = _walk(flags)
-    look = LetterReader(walk, Filter(ids=[flags.id]), 0, enough=False)
-    run_draining(reaching(flags, look.run), flags.backend)
-    if look.letters:
-        click.echo(
-            "\n".join(map(json_line, look.letters)) if flags.as_json else "\n\n".join(map(text, look.letters))
-        )
-    _check_complete(walk)
-    if not look.letters:
+    scan = _new_scan(flags)
+    reader = LetterReader(scan, Filter(ids=[flags.id]), 0, enough=False)
+    _run(flags, reader.run)
+    if reader.letters:
+        letters = reader.letters
+        click.echo("\n".join(map(json_line, letters)) if flags.as_json else "\n\n".join(map(text, letters)))
+    _check_complete(scan)
+    if not reader.letters:
         raise click.ClickException(
             f"topic {flags.topic} has no letter with the id {flags.id}: see `nsq-anyio dead-letter list`"
         )
@@ -146,16 +141,13 @@ def retry(flags: _RetryFlags) -> None:
 
     All channels of those topics get the messages. Letters that arrive after the command began are left alone.
     """
-    from .run import reaching
-
     selected = flags.selection(flags.ids)
+    producer = flags.producer
 
-    def main(work: LetterProcessor) -> Draining:
-        producer = flags.producer
-        return reaching(flags, partial(work.retry, options=producer.options, connection=producer.connection))
+    def main(processor: LetterProcessor) -> Draining:
+        return partial(processor.retry, options=producer.options, connection=producer.connection)
 
-    walk = _walk(flags, only_earlier=True)
-    _work("retried", walk, selected, flags, main)
+    _process("retried", _new_scan(flags, only_earlier=True), selected, flags, main)
 
 
 @dead_letter.command(
@@ -170,13 +162,17 @@ def drop(flags: _DropFlags) -> None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise click.ClickException(f"{question} Use --yes to confirm")
         click.confirm(question, abort=True, err=True)
-    from .run import reaching
-
-    walk = _walk(flags)
-    _work("dropped", walk, selected, flags, lambda work: reaching(flags, work.drop))
+    _process("dropped", _new_scan(flags), selected, flags, lambda processor: processor.drop)
 
 
-def _walk(flags: LettersFlags, *, only_earlier: bool = False) -> ChannelScan:
+def _run(flags: LettersFlags, main: Draining) -> None:
+    from ..event_loop import run_draining
+    from ..reach import once_reachable
+
+    run_draining(once_reachable(flags.source, flags.consumer, main), flags.backend)
+
+
+def _new_scan(flags: LettersFlags, *, only_earlier: bool = False) -> ChannelScan:
     from ...dead_letters import ChannelScan
     from ...names import check_channel, check_topic
 
@@ -194,11 +190,11 @@ def _walk(flags: LettersFlags, *, only_earlier: bool = False) -> ChannelScan:
     )
 
 
-def _work(
+def _process(
     done: str,
-    walk: ChannelScan,
+    scan: ChannelScan,
     selected: Filter,
-    flags: WorkFlags,
+    flags: ProcessingFlags,
     main: Callable[[LetterProcessor], Draining],
 ) -> None:
     """Process letters, and report how many."""
@@ -206,28 +202,27 @@ def _work(
 
     from ...dead_letters import LetterProcessor
     from ..display import progress_display
-    from ..event_loop import run_draining
 
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + done), TimeElapsedColumn())
     with progress_display(*columns, shown=sys.stderr.isatty(), transient=True) as progress:
         task = progress.add_task("", total=None)
-        work = LetterProcessor(walk, selected, flags.limit, lambda: progress.advance(task))
+        processor = LetterProcessor(scan, selected, flags.limit, lambda: progress.advance(task))
         try:
-            run_draining(main(work), flags.backend)
+            _run(flags, main(processor))
         finally:
             if flags.as_json:
-                counts = {done: work.done, "unconfirmed": work.unconfirmed, "left": work.left}
-                click.echo(json.dumps({**counts, "problem": work.first_problem or None}))
+                counts = {done: processor.done, "unconfirmed": processor.unconfirmed, "left": processor.left}
+                click.echo(json.dumps({**counts, "problem": processor.first_problem or None}))
             else:
-                click.echo(f"{done} {_letters(work.done)}")
-    _check_complete(walk, work.unconfirmed)
-    if work.left:
-        stay = "1 letter stays" if work.left == 1 else f"{work.left:,} letters stay"
-        kind = _SomeStay if work.done else click.ClickException
-        raise kind(f"{stay}; the first: {work.first_problem}")
+                click.echo(f"{done} {_letters(processor.done)}")
+    _check_complete(scan, processor.unconfirmed)
+    if processor.left:
+        stay = "1 letter stays" if processor.left == 1 else f"{processor.left:,} letters stay"
+        kind = _SomeStay if processor.done else click.ClickException
+        raise kind(f"{stay}; the first: {processor.first_problem}")
 
 
-def _check_complete(walk: ChannelScan, unconfirmed: int = 0) -> None:
+def _check_complete(scan: ChannelScan, unconfirmed: int = 0) -> None:
     """Check that nsqd has confirmed every FIN, and that no nsqd was unreachable or lost.
 
     :raises click.ClickException: if this is not so
@@ -236,8 +231,8 @@ def _check_complete(walk: ChannelScan, unconfirmed: int = 0) -> None:
     if unconfirmed:
         were = "1 more letter was" if unconfirmed == 1 else f"{unconfirmed:,} more letters were"
         problems.append(f"{were} finished without nsqd's confirmation, and may still be there")
-    if walk.lost:
-        problems.append(f"letters may have been missed: {'; '.join(walk.lost.values())}")
+    if scan.lost:
+        problems.append(f"letters may have been missed: {'; '.join(scan.lost.values())}")
     if problems:
         raise click.ClickException(f"{'; '.join(problems)}. Run the command again")
 

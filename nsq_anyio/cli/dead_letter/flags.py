@@ -1,4 +1,4 @@
-"""The flags for the source of dead letters, and for the selection among them."""
+"""The flags that name the source of dead letters, and select letters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HELD_BY_ONE = 2500
 
 
 class LettersFlags(Flags):
-    """The flags that say where dead letters are."""
+    """The flags that name the source of dead letters."""
 
     topic: str = flag(
         "The topic of the dead letters, such as clicks.dead.", required=True, shell_complete=complete_topic
@@ -72,7 +72,7 @@ class SelectionFlags(LettersFlags):
         )
 
 
-class WorkFlags(SelectionFlags):
+class ProcessingFlags(SelectionFlags):
     """The flags of the commands that process letters."""
 
     ids: Sequence[str] = argument(metavar="[[NSQD/]ID]...", nargs=-1)

@@ -1,4 +1,4 @@
-"""``nsq-anyio demo``: the flags, and the tables at the end."""
+"""The click command of ``nsq-anyio demo``, with its flags and the tables at its end."""
 
 from __future__ import annotations
 

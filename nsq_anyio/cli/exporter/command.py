@@ -1,4 +1,4 @@
-"""``nsq-anyio exporter``: the metrics of a cluster, for Prometheus."""
+"""The click command of ``nsq-anyio exporter``, which imports the work when it is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flags of ``nsq-anyio exporter``."""
+"""The flags of ``nsq-anyio exporter``, for the click command and for the work."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _ask(context: click.Context, parameter: click.Parameter, question: _Question
 
     from ...errors import NSQError
     from ...http import Cluster
-    from ..http_side import http_side
+    from ..http_address import guess_http_address
 
     prefix = next((each for each in _PREFIXES if any(f"--{each}" in flag for flag in parameter.opts)), "")
 
@@ -107,7 +107,7 @@ def _ask(context: click.Context, parameter: click.Parameter, question: _Question
         nsqlookupds, nsqds = given("lookupd-http-address"), given("nsqd-http-address")
         by_tcp = given("nsqd-tcp-address")
         if not nsqlookupds and not nsqds:
-            sides = [await http_side(text, timeout=_PATIENCE) for text in by_tcp]
+            sides = [await guess_http_address(text, timeout=_PATIENCE) for text in by_tcp]
             nsqds = tuple(side for side in sides if side is not None)
             nsqlookupds = () if by_tcp else (USUAL_NSQLOOKUPD,)
         async with Cluster(nsqlookupds, nsqds, timeout=_PATIENCE) as cluster:

@@ -1,4 +1,4 @@
-"""``nsq-anyio pipeline``: archive, metrics and replay on Spark."""
+"""The click commands of ``nsq-anyio pipeline``, with their flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines on the command line: Spark, signals, live progress and a summary."""
+"""Spark on the command line, also of demo and spool: signals, live progress and a summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``nsq-anyio run``: runs a function as a service.
+"""``nsq-anyio run``: run a function as a service.
 
 With one process, the command handles the messages itself. With several, or with ``--reload``, it is a
 supervisor: each process is a separate Python interpreter that runs the same command line. The processes get
@@ -14,5 +14,5 @@ cannot be pickled.
     supervisor      keeps processes running; health and metrics of all of them; --reload
     process         one process: started, drained, killed if it does not end
     link            the messages between the supervisor and a process
-    child           the module that a process runs
+    child           the entry point of a process
 """

@@ -1,4 +1,4 @@
-"""The module that the supervisor runs: ``python -m nsq_anyio.cli.run.child DESCRIPTOR run ...``."""
+"""The entry point of a supervised process: ``python -m nsq_anyio.cli.run.child DESCRIPTOR run ...``."""
 
 from __future__ import annotations
 

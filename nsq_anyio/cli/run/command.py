@@ -1,4 +1,4 @@
-"""``nsq-anyio run``."""
+"""The click command of ``nsq-anyio run``, which imports the work when it is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flags of ``nsq-anyio run``."""
+"""The flags of ``nsq-anyio run``, for the click command and for the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service, run in this process alone, as the child of a supervisor, or by a supervisor."""
+"""The service, in this process alone, in a process of a supervisor, or as several processes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 import anyio
 
 from ...address import ListenAddress
-from ...consumer import BatchHandler, DeadLetter, Handler, consume
+from ...consumer import BatchHandler, DeadLetter, Handler
 from ...consumer.blocking import abandoned_threads
 from ...exceptions import ungrouped
-from ...producer import produce
 from ...service.endpoint import Metrics
 from ...service.service import Service
 from ...signals import end_now
+from ..clients import consume_from, produce_to
 from ..event_loop import run_draining
 from ..signals import EndedBySignal
 from .flags import RunFlags
@@ -57,13 +57,7 @@ class Job:
             async with self.lifespan:
                 yield self._service(None, http_address, metrics)
             return
-        producing = produce(
-            self.flags.source.nsqd,
-            nsqlookupd=self.flags.source.nsqlookupd,
-            options=self.flags.producer.options,
-            connection=self.flags.producer.connection,
-        )
-        async with self.lifespan, producing as producer:
+        async with self.lifespan, produce_to(self.flags.source, self.flags.producer) as producer:
             dead_letter = DeadLetter(self.flags.dead_letter, producer=producer)
             yield self._service(dead_letter, http_address, metrics)
 
@@ -72,16 +66,14 @@ class Job:
     ) -> Service:
         is_given = "max_in_flight" in self.flags.consumer.given
         blocks = [
-            consume(
+            consume_from(
+                self.flags.source,
+                self.flags.consumer,
                 topic,
                 self.flags.channel,
-                nsqd=self.flags.source.nsqd,
-                nsqlookupd=self.flags.source.nsqlookupd,
                 # Messages that wait here could time out, so the default is one message per handler.
                 max_in_flight=self.flags.consumer.max_in_flight if is_given else None,
                 dead_letter=dead_letter,
-                options=self.flags.consumer.options,
-                connection=self.flags.consumer.connection,
             )
             for topic in dict.fromkeys(self.flags.topic)
         ]
@@ -100,12 +92,8 @@ def run_here(job: Job, http_address: ListenAddress | None, backend: str) -> None
 
     :raises click.ClickException: for an error of this package
     """
-
-    async def main(stop: anyio.Event) -> None:
-        await job.run(stop, http_address)
-
     with _without_abandoned_threads():
-        run_draining(main, backend)
+        run_draining(partial(job.run, http_address=http_address), backend)
 
 
 def run_child(job: Job, descriptor: int, backend: str, *, has_metrics: bool) -> None:

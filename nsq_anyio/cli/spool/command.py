@@ -1,4 +1,4 @@
-"""``nsq-anyio spool``: manage rows that streaming queries took from NSQ and may not have committed."""
+"""The click commands of ``nsq-anyio spool``, with their flags, tables, lines and JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -16,14 +16,17 @@ from ..flags.fields import Flags, argument, shared, switch, takes
 from ..in_thread import in_thread
 from ..lazy_group import SentenceGroup
 from ..pipeline.command import SPARK_OPTIONS
-from .show import fields, report, report_damage, table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ...producer.in_parts import InParts
     from ...spark.chunks import Chunk, Record
     from ...spark.options import WriteOptions
     from ...spark.spool_admin import SpoolInfo
+    from ...spark.spool_errors import SpoolError
     from ...storage.place import Place
+
 
 _AS_JSON = switch("Print JSON instead of tables and text.", "--json")
 _BACKEND = shared(quiet_command_flags)
@@ -113,12 +116,12 @@ def put_back(flags: _PutBackFlags) -> None:
     with errors_explained():
         from ...spark.options import write_options
 
-        access = write_options({"nsqd": ",".join(flags.nsqd), **flags.options})
+        options = write_options({"nsqd": ",".join(flags.nsqd), **flags.options})
         chosen = _choose(flags)
         _confirm(chosen, "Publish these rows to NSQ again, and delete the spools?", flags)
         done: list[tuple[SpoolInfo, int, list[Place]]] = []
         try:
-            run_to_end(partial(_put_back, chosen, access, done, partial(_may_clear, flags)), flags.backend)
+            run_to_end(partial(_put_back, chosen, options, done, partial(_may_clear, flags)), flags.backend)
         finally:
             report("put back", [(info, rows) for info, rows, _ in done], as_json=flags.as_json)
     for info, _, left in done:
@@ -222,7 +225,7 @@ def _confirm(chosen: Sequence[SpoolInfo], question: str, flags: _ChosenFlags) ->
 
 async def _put_back(
     chosen: Sequence[SpoolInfo],
-    access: WriteOptions,
+    options: WriteOptions,
     done: list[tuple[SpoolInfo, int, list[Place]]],
     may_clear: Callable[[SpoolInfo, SpoolInfo | None], bool],
 ) -> None:
@@ -235,9 +238,9 @@ async def _put_back(
     from ...spark.spool_errors import SpoolError
 
     async with produce(
-        access.nsqds, options=access.producer_options(), connection=access.connection_options()
+        options.nsqds, options=options.producer_options(), connection=options.connection_options()
     ) as producer:
-        parts = InParts(producer, MpubLimit(access.max_body_size))
+        parts = InParts(producer, MpubLimit(options.max_body_size))
         for info in chosen:
             if not may_clear(info, await anyio.to_thread.run_sync(look_again, info)):
                 continue
@@ -248,7 +251,7 @@ async def _put_back(
                 if isinstance(found, SpoolError):
                     damage[str(found)] = found
                     continue
-                await _publish(parts, found, info.topic, access)
+                await _publish(parts, found, info.topic, options)
                 published.append((found.path, found.record))
             # Only after publishing, so that an earlier failure leaves the spool unchanged.
             left = await anyio.to_thread.run_sync(clear, info, published)
@@ -256,7 +259,7 @@ async def _put_back(
             done.append((read, sum(record.rows for _, record in published), left))
 
 
-async def _publish(parts: InParts, chunk: Chunk, topic: str | None, access: WriteOptions) -> None:
+async def _publish(parts: InParts, chunk: Chunk, topic: str | None, options: WriteOptions) -> None:
     from ...producer.bodies import batch_size
     from ...producer.in_parts import batches
 
@@ -265,5 +268,67 @@ async def _publish(parts: InParts, chunk: Chunk, topic: str | None, access: Writ
         return  # the end of a partition
     # A spool whose description is damaged still has the topic in each row.
     named = topic or cast("list[str]", chunk.batch.column("topic").to_pylist())[0]
-    for batch in batches(bodies, access.batch_bytes - batch_size(0, 0), access.batch_rows):
+    for batch in batches(bodies, options.batch_bytes - batch_size(0, 0), options.batch_rows):
         await parts.publish(named, batch)
+
+
+_SHOWN_OF_UUID = 8
+
+
+def report(done: str, spools: Sequence[tuple[SpoolInfo, int]], *, as_json: bool) -> None:
+    """Print, for each spool, how many rows were put back or deleted."""
+    if as_json:
+        click.echo(json.dumps([{**fields(info), "rows": rows} for info, rows in spools]))
+    for info, rows in () if as_json else spools:
+        click.echo(f"{done} {rows:,} rows of {_source(info)}, spool {info.uuid}")
+
+
+def report_damage(info: SpoolInfo) -> None:
+    """Report the damage to a spool on stderr."""
+    for error in info.damage:
+        click.echo(f"{error.path}: {_damage(error)}", err=True)
+
+
+def _damage(error: SpoolError) -> str:
+    """Return the error's text without its remedy, which is meant for a query."""
+    return getattr(error, "damage", error.reason)
+
+
+def _source(info: SpoolInfo) -> str:
+    return f"{info.topic}/{info.channel}" if info.topic else "an unknown topic"
+
+
+def fields(info: SpoolInfo) -> dict[str, Any]:
+    """Return the fields of a spool for JSON."""
+    return {
+        "uuid": info.uuid,
+        "state": info.state,
+        "topic": info.topic,
+        "channel": info.channel,
+        "created": info.created.isoformat() if info.created else None,
+        "epochs": info.epochs,
+        "rows": info.rows,
+        "bytes": info.bytes,
+        "last_written": info.last_written.isoformat() if info.last_written else None,
+        "user": info.user,
+        "damage": [{"path": error.path, "reason": _damage(error)} for error in info.damage],
+    }
+
+
+def table(infos: Sequence[SpoolInfo]) -> Table:
+    """Return a table with a row per spool."""
+    from ..display import new_table
+
+    names = ("spool", "topic/channel", "state", "last written (UTC)")
+    shown = new_table(*names, numbers=["rows", "bytes"], whole=["spool"])
+    for info in infos:
+        last_written = f"{info.last_written:%Y-%m-%d %H:%M:%S}" if info.last_written else "never"
+        shown.add_row(
+            info.uuid[:_SHOWN_OF_UUID],
+            _source(info),
+            info.state,
+            last_written,
+            f"{info.rows:,}",
+            f"{info.bytes:,}",
+        )
+    return shown

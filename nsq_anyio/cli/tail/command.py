@@ -1,4 +1,4 @@
-"""``nsq-anyio tail``: print the messages of topics."""
+"""The click command of ``nsq-anyio tail``, with its flags."""
 
 from __future__ import annotations
 

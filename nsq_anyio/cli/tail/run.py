@@ -13,15 +13,16 @@ from typing import Final, TypeAlias
 import anyio
 import click
 
-from ...consumer import Consumer, Message, consume
+from ...consumer import Consumer, Message
 from ...consumer.message import finish_all
 from ...errors import InvalidEnvelope, NSQError
 from ...http import Cluster, Nsqlookupd, TopicStats
 from ...terminal_text import one_line
 from ...transport.tls_context import client_context, tls_options
+from ..clients import consume_from
 from ..flags.connection import ConsumerFlags
 from ..flags.source import Source
-from ..http_side import http_side
+from ..http_address import guess_http_address
 from ..output import Output
 from ..reach import check_reachable
 
@@ -78,15 +79,7 @@ class Tail:
     async def _print_topic(self, topic: str, channel: str, stop: anyio.Event) -> None:
         in_flight = self._wanted(self._flags.max_in_flight)
         async with (
-            consume(
-                topic,
-                channel,
-                nsqd=self._source.nsqd,
-                nsqlookupd=self._source.nsqlookupd,
-                max_in_flight=in_flight,
-                options=self._flags.options,
-                connection=self._flags.connection,
-            ) as consumer,
+            consume_from(self._source, self._flags, topic, channel, max_in_flight=in_flight) as consumer,
             anyio.create_task_group() as tasks,
         ):
             self._consumers.append(consumer)
@@ -232,7 +225,7 @@ class DrainCheck:
         problems: list[str] = []
 
         async def guess(text: str) -> None:
-            url = await http_side(text, timeout=_DRAIN_CHECK_TIMEOUT)
+            url = await guess_http_address(text, timeout=_DRAIN_CHECK_TIMEOUT)
             if url is None:
                 problems.append(
                     f"the HTTP address of nsqd {text} is unknown, so it cannot be checked: name it with "

@@ -1,4 +1,4 @@
-"""The command ``to-file``: its flags, and checks of their combinations."""
+"""The click command of ``nsq-anyio to-file``, with its flags and checks of their combinations."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
-    import anyio
-
     from ...re2_pattern import Pattern
     from ...storage.place import Place
     from .encodings import Encoding
@@ -148,11 +146,11 @@ def to_file(flags: ToFileFlags) -> None:
     command syncs and finishes the messages it has, and exits with 0. If a file cannot be written, all topics
     are closed cleanly, and the exit code is 1.
     """
-    from ...consumer import consume
     from ...names import check_channel
     from ...transport.tls_context import client_context, tls_options
+    from ..clients import consume_from
     from ..event_loop import run_draining
-    from ..reach import check_reachable
+    from ..reach import once_reachable
     from .directories import check_directories, chosen_work_dir, leftovers_moved
     from .file_names import NameFormat
     from .rotation import FileOptions, RotatingFile, Rotation
@@ -188,13 +186,11 @@ def to_file(flags: ToFileFlags) -> None:
     _check_topics_have_files_of_their_own(chosen, names, options)
     check_directories(options)
     consuming = partial(
-        consume,
+        consume_from,
+        flags.source,
+        flags.consumer.never_giving_up(),
         channel=flags.channel,
-        nsqd=flags.source.nsqd,
-        nsqlookupd=flags.source.nsqlookupd,
         max_in_flight=flags.consumer.max_in_flight,
-        options=flags.consumer.never_giving_up().options,
-        connection=flags.consumer.connection,
     )
     archiver = Archiver(
         chosen,
@@ -202,13 +198,8 @@ def to_file(flags: ToFileFlags) -> None:
         lambda topic: RotatingFile(names.of_topic(topic), options, clock=clock, monotonic=time.monotonic),
         syncing,
     )
-
-    async def run(stop: anyio.Event) -> None:
-        await check_reachable(flags.source, flags.consumer)
-        await archiver.run(stop)
-
     with leftovers_moved(options):
-        run_draining(run, flags.backend)
+        run_draining(once_reachable(flags.source, flags.consumer, archiver.run), flags.backend)
 
 
 def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, options: FileOptions) -> None:

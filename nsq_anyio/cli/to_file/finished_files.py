@@ -1,4 +1,4 @@
-"""Finished files on their way to the output directory, or to the storage of a URL; none replaces another.
+"""The move of finished files to the output directory, or to the storage of a URL, without overwriting any.
 
 If the answer of a storage is lost, the file is stored again, under another name. A spool would recognize its
 own bytes by their ids. Here, equal content proves nothing: two files may be equal, and both must be kept.
@@ -24,9 +24,9 @@ _log = logging.getLogger("nsq_anyio.to_file")
 
 
 def check_store(directory: RemotePlace) -> None:
-    """Check that the storage accepts files, and lets none replace another.
+    """Check that the storage accepts files, and never overwrites one.
 
-    :raises OSError: if it does not
+    :raises OSError: if not
     """
     with _explained_errors(directory):
         store = _store_of(directory)
@@ -35,7 +35,7 @@ def check_store(directory: RemotePlace) -> None:
 
 
 def is_taken(target: Place) -> bool:
-    """Return whether there is a file of this name.
+    """Return whether a file of this name exists.
 
     :raises OSError: if the storage cannot tell
     """

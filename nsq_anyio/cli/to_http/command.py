@@ -1,4 +1,4 @@
-"""``nsq-anyio to-http``."""
+"""The click command of ``nsq-anyio to-http``, which imports the work when it is called."""
 
 from __future__ import annotations
 

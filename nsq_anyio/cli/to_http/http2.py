@@ -95,7 +95,7 @@ class _Stream(httpcore.AsyncNetworkStream):
         self._stream = stream
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Return bytes that have arrived; none at the end."""
+        """Return the bytes that have arrived; none at the end."""
         del timeout  # the whole exchange has a deadline
         try:
             return await self._stream.receive(max_bytes)
@@ -105,7 +105,7 @@ class _Stream(httpcore.AsyncNetworkStream):
             raise httpcore.ReadError(str(error.__cause__ or "the connection broke")) from error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send all."""
+        """Send all bytes."""
         del timeout
         try:
             await self._stream.send(buffer)

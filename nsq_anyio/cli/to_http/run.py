@@ -6,9 +6,10 @@ import anyio
 import click
 import httpx
 
-from ...consumer import Message, consume
+from ...consumer import Message
 from ...names import check_channel, check_topic
 from ...options import default_user_agent
+from ..clients import consume_from
 from ..event_loop import handle_until
 from ..flags.http import parse_header
 from ..reach import check_reachable
@@ -36,7 +37,7 @@ class ToHttp:
         """Forward until ``stop`` is set.
 
         :raises click.ClickException: if no server of the source is reachable
-        :raises NSQError: as `consume` does
+        :raises NSQError: as `nsq_anyio.consume` does
         """
         await check_reachable(self._flags.source, self._consumer)
         sending = open_sender(
@@ -57,16 +58,13 @@ class ToHttp:
                 async with message.keep_alive():
                     await deliver(message)
 
-            consuming = consume(
+            async with consume_from(
+                self._flags.source,
+                self._consumer,
                 self._flags.topic,
                 self._flags.channel,
-                nsqd=self._flags.source.nsqd,
-                nsqlookupd=self._flags.source.nsqlookupd,
                 max_in_flight=self._consumer.max_in_flight,
-                options=self._consumer.options,
-                connection=self._consumer.connection,
-            )
-            async with consuming as consumer:
+            ) as consumer:
                 await handle_until(stop, consumer, handle, self._flags.n)
 
 

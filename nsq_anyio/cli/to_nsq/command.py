@@ -1,4 +1,4 @@
-"""``nsq-anyio to-nsq``."""
+"""The click command of ``nsq-anyio to-nsq``, which imports the work when it is called."""
 
 from __future__ import annotations
 

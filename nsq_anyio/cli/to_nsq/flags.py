@@ -1,4 +1,4 @@
-"""The flags of ``nsq-anyio to-nsq``."""
+"""The flags of ``nsq-anyio to-nsq``, for the click command and for the work."""
 
 from __future__ import annotations
 

@@ -6,10 +6,11 @@ import logging
 
 import anyio
 
-from ...consumer import Message, consume
+from ...consumer import Message
 from ...errors import Discard, InvalidBody, PublishError, PublishRejected, Requeue
 from ...events import Event, PublishedMessages
-from ...producer import Producer, produce
+from ...producer import Producer
+from ..clients import consume_from, produce_to
 from ..event_loop import handle_until
 from ..reach import check_reachable
 from ..timings import Timings
@@ -36,7 +37,7 @@ class ToNsq:
         """Republish until ``stop`` is set.
 
         :raises click.ClickException: if no server of the source is reachable
-        :raises NSQError: as `consume` and `produce` do
+        :raises NSQError: as `nsq_anyio.consume` and `nsq_anyio.produce` do
         """
         await check_reachable(self._flags.source, self._consumer)
         timings = Timings(self._flags.destination.nsqd or (), self._flags.status_every)
@@ -45,31 +46,19 @@ class ToNsq:
             if isinstance(event, PublishedMessages):
                 timings.add(event.nsqd, event.seconds, event.messages)
 
-        producing = produce(
-            self._flags.destination.nsqd,
-            nsqlookupd=self._flags.destination.nsqlookupd,
-            on_event=note,
-            options=self._producer.options,
-            connection=self._producer.connection,
-        )
+        producing = produce_to(self._flags.destination, self._producer, note)
         async with producing as producer, anyio.create_task_group() as tasks:
             for topic in dict.fromkeys(self._flags.topic):
                 tasks.start_soon(self._republish, topic, producer, stop)
 
     async def _republish(self, topic: str, producer: Producer, stop: anyio.Event) -> None:
-        consuming = consume(
-            topic,
-            self._flags.channel,
-            nsqd=self._flags.source.nsqd,
-            nsqlookupd=self._flags.source.nsqlookupd,
-            max_in_flight=self._consumer.max_in_flight,
-            options=self._consumer.options,
-            connection=self._consumer.connection,
-        )
+        in_flight = self._consumer.max_in_flight
         republisher = _Republisher(producer, self._filter, self._flags.destination_topic)
-        async with consuming as consumer:
+        async with consume_from(
+            self._flags.source, self._consumer, topic, self._flags.channel, max_in_flight=in_flight
+        ) as consumer:
             # As many handlers as messages in flight: publishes that wait together share one MPUB.
-            await handle_until(stop, consumer, republisher.handle, self._consumer.max_in_flight)
+            await handle_until(stop, consumer, republisher.handle, in_flight)
 
 
 class _Republisher:

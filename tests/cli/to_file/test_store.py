@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from nsq_anyio.cli.main import cli
+from nsq_anyio.cli.to_file.directories import OWN, WorkDirUnusable, locked_directory, send_leftovers
 from nsq_anyio.cli.to_file.encodings import Encoding, Gzip
 from nsq_anyio.cli.to_file.file_names import NameFormat
-from nsq_anyio.cli.to_file.leftovers import OWN, WorkDirUnusable, own_directory, send_leftovers
 from nsq_anyio.cli.to_file.rotation import FileOptions, RotatingFile, Rotation
 
 from .fake_store import OUTPUT, Store, store
@@ -119,17 +119,17 @@ def test_a_name_that_waits_to_be_moved_is_not_used_again(setup: Setup, store: St
 
 
 def test_a_directory_has_one_owner_after_another(tmp_path: Path) -> None:
-    with own_directory(tmp_path):
+    with locked_directory(tmp_path):
         (tmp_path / "file").touch()
-        with pytest.raises(WorkDirUnusable, match="in use by another process"), own_directory(tmp_path):
+        with pytest.raises(WorkDirUnusable, match="in use by another process"), locked_directory(tmp_path):
             pass
-    with own_directory(tmp_path):
+    with locked_directory(tmp_path):
         pass
 
 
 def test_files_of_others_are_not_moved(tmp_path: Path) -> None:
     (tmp_path / "letter").touch()
-    with pytest.raises(WorkDirUnusable, match="name an empty directory"), own_directory(tmp_path):
+    with pytest.raises(WorkDirUnusable, match="name an empty directory"), locked_directory(tmp_path):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["letter"]
 

@@ -7,7 +7,7 @@ from ..errors import InvalidAddress, NSQError
 from ..http import Nsqd
 
 
-async def http_side(tcp_address: str, *, timeout: float) -> str | None:
+async def guess_http_address(tcp_address: str, *, timeout: float) -> str | None:
     """Return the HTTP address of an nsqd whose ports are neighbours, as NSQ's default ports are.
 
     :param timeout: seconds for its answer
