@@ -16,7 +16,6 @@
     live            ``/events``, ``/history`` and ``/metrics``
     access          permissions: users, hosts, addresses
     actions         commands to the cluster, with log lines and notifications
-    results         per-server results of a command
     upstream        HTTP clients of the servers
     notifications   posts to an HTTP server after each action
 

@@ -17,6 +17,7 @@ from ..serving.asgi import Receive, Scope, Send, StreamedResponse, request_of, s
 from ..serving.compression import Compression
 from ..serving.http_messages import PeerVanished, Request, Response
 from ..serving.nsq_api import error_response, plain_response
+from ..serving.nsq_router import Router
 from ..tasks import user_block_tasks
 from .access import Access
 from .actions import Actions
@@ -86,10 +87,9 @@ class Admin(anyio.AsyncContextManagerMixin):
         access = self._access = Access(options)
         self._actions = Actions(access, self._notifications, self._poll_soon)
         self._options = options
-        self._live: Live | None = None
         self._watch: Watch | None = None
         self._pages: Pages | None = None
-        self._compression = Compression()
+        self._compression = Compression("text/css", "text/javascript")
         self._api = Api(
             options.base,
             self._upstream,
@@ -97,6 +97,8 @@ class Admin(anyio.AsyncContextManagerMixin):
             self._actions,
             Configuration(options, self._upstream, nsqds),
         )
+        self._closed_router = Router[Response | StreamedResponse](self._api.routes, base=options.base)
+        self._router = self._closed_router
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
@@ -107,17 +109,19 @@ class Admin(anyio.AsyncContextManagerMixin):
         async with self._upstream.opened(), kept, user_block_tasks() as tasks:
             tasks.start_soon(self._notifications.run)
             tasks.start_soon(watch.run)
-            self._live = Live(options.base, self._access, watch)
             self._watch = watch
             messages = Messages.of(tasks, watch, self._upstream, options) if options.messages else None
             context = Context(options, self._access, self._actions, self._upstream, watch, messages=messages)
             self._pages = Pages(options.base, context, watch)
+            others = {**self._pages.routes, **Live(self._access, watch).routes}
+            self._router = Router(self._api.routes, base=options.base, unlisted=others)
             self._is_open = True
             try:
                 yield self
             finally:
                 self._is_open = False
-                self._live = self._pages = self._watch = None
+                self._router = self._closed_router
+                self._pages = self._watch = None
                 await self._notifications.close()
 
     def _poll_soon(self) -> None:
@@ -164,10 +168,9 @@ class Admin(anyio.AsyncContextManagerMixin):
             await self._notifications.flush()
 
     async def _response(self, request: Request) -> Response | StreamedResponse:
-        for part in (self._pages, self._live):
-            if part is not None and (response := await part(request)) is not None:
-                return response
-        response = await self._api(request)
+        if self._pages is not None and (file := self._pages.file(request)) is not None:
+            return file
+        response = await self._router(request)
         is_closed = self._pages is None and response.status == 404
         if is_closed and "text/html" in request.headers.get("accept", ""):
             return plain_response(_CLOSED, 503)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
@@ -15,12 +15,13 @@ from ..monitoring.history import MEASURES, measured
 from ..serving.asgi import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
 from ..serving.compression import accepts_gzip
 from ..serving.http_messages import Request, Response
-from ..serving.nsq_api import Refusal, arguments, error_response, json_response, plain_response
-from ..serving.nsq_router import Routes
+from ..serving.nsq_api import Refusal, arguments, json_response, plain_response
 from .access import Access
 
 if TYPE_CHECKING:
     from ..instrumentation.prometheus import Exposition
+
+Answering: TypeAlias = Callable[[Request], Awaitable[Response | StreamedResponse]]
 
 _MOST_VIEWERS = 200
 _IDLE = 15.0
@@ -34,35 +35,28 @@ class Live:
     null. ``/metrics`` has the metrics of ``nsq-anyio exporter``: for topics and channels a series for each
     nsqd, up to the exporter's default limit, or with ``?nsqds=sum`` the sums over all nsqds.
 
-    :param base: the prefix of each path, without a slash at its end
+    :ivar routes: the handlers by method and path
     """
 
-    def __init__(self, base: str, access: Access, watch: Watch) -> None:
+    def __init__(self, access: Access, watch: Watch) -> None:
         self._access = access
         self._watch = watch
         self._viewers = 0
         self._headline: tuple[Snapshot, bytes] | None = None
-        metrics = _Metrics(watch)
-        self._routes = Routes[Callable[[Request], Awaitable[Response | StreamedResponse]]](
-            {
-                ("GET", "/events"): self._events,
-                ("GET", "/history"): self._history,
-                ("GET", "/metrics"): metrics.answer,
-                ("HEAD", "/metrics"): metrics.answer,
-            },
-            base=base,
-        )
+        metrics = self._checked(_Metrics(watch).answer)
+        self.routes: Mapping[tuple[str, str], Answering] = {
+            ("GET", "/events"): self._checked(self._events),
+            ("GET", "/history"): self._checked(self._history),
+            ("GET", "/metrics"): metrics,
+            ("HEAD", "/metrics"): metrics,
+        }
 
-    async def __call__(self, request: Request) -> Response | StreamedResponse | None:
-        """Answer a request; return None for any other path."""
-        found = self._routes.find(request.method, request.target.path)
-        if found is None:
-            return None
-        try:
+    def _checked(self, handler: Answering) -> Answering:
+        async def handle(request: Request) -> Response | StreamedResponse:
             self._access.check_host(request)
-            return await found[0](request)
-        except Refusal as refusal:
-            return error_response(refusal.status, refusal.code)
+            return await handler(request)
+
+        return handle
 
     async def _history(self, request: Request) -> Response:
         query = arguments(request)

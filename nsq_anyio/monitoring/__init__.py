@@ -4,11 +4,10 @@
 
     snapshot        the result of one poll, with rates and sums
     meter           computes rates and sums from two surveys
-    poller          polls the servers, at a bounded cost
+    poller          polls the servers, at a bounded cost; with a history, it is a `Watch`
     ring            means over equal steps of time
     history         the series of each topic and channel
     history_file    keeps them over a restart
-    watch           a poller with a history
     trend           the recent trend of a topic or channel
     health          the rules for problems, and their texts
 
@@ -21,10 +20,9 @@ from .health import Problem, problems
 from .history import History, Series
 from .history_file import HistoryFile, HistoryFileUnusable, history_kept
 from .meter import Meter
-from .poller import Poller, Surveyed
+from .poller import Poller, Surveyed, Watch
 from .snapshot import Counts, Figures, Rates, Snapshot
 from .trend import Trend, TrendOf, trend
-from .watch import Watch
 
 __all__ = [
     "Counts",

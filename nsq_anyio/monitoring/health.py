@@ -136,44 +136,50 @@ def topic_problems(snapshot: Snapshot, trend_of: TrendOf) -> Iterator[Problem]:
         yield from _per_nsqd(shown, each)
         for channel in topic.channels:
             key = topic.topic_name, channel.channel_name
-            for problem in (
-                _paused(*key, channel),
-                _unserved(*key, channel),
-                *_slow(key, channel, trend_of(key) if channel.client_count else None),
-            ):
-                if problem is not None:
-                    yield problem
+            yield from _of_channel(key, channel)
+            # A new channel has no trend, and without a consumer none can be slow.
+            if channel.client_count and (trend := trend_of(key)) is not None:
+                yield from _slow(key, channel, trend)
 
 
 def _of_topic(topic: TopicStats) -> Iterator[Problem]:
     if topic.paused and topic.depth:
-        text = f"The topic is paused, and {messages_wait(topic.depth)} in it until it is unpaused."
-        yield Problem(kind="paused", topic=topic.topic_name, text=text, weight=topic.depth)
+        kind, text = (
+            "paused",
+            f"The topic is paused, and {messages_wait(topic.depth)} in it until it is unpaused.",
+        )
     elif not topic.channels and topic.depth:
-        text = f"It has no channel, and {messages_wait(topic.depth)} until the first one is created."
-        yield Problem(kind="no_channels", topic=topic.topic_name, text=text, weight=topic.depth)
+        kind, text = (
+            "no_channels",
+            f"It has no channel, and {messages_wait(topic.depth)} until the first one is created.",
+        )
+    else:
+        return
+    yield Problem(kind=kind, topic=topic.topic_name, text=text, weight=topic.depth)
 
 
-def _paused(topic: str, name: str, channel: ChannelStats) -> Problem | None:
-    if not channel.paused or not channel.depth:
-        return None
-    text = f"The channel is paused, and {messages_wait(channel.depth)} until it is unpaused."
-    return Problem(kind="paused", topic=topic, channel=name, text=text, weight=channel.depth)
+def _of_channel(key: Key, channel: ChannelStats) -> Iterator[Problem]:
+    if not channel.depth:
+        return
+    if channel.paused:
+        kind, text = (
+            "paused",
+            f"The channel is paused, and {messages_wait(channel.depth)} until it is unpaused.",
+        )
+    elif not channel.client_count:
+        kind, text = "no_consumers", f"No consumer is connected, and {messages_wait(channel.depth)}."
+    else:
+        return
+    yield _on_channel(key, kind, text, channel.depth, is_bad=not channel.paused)
 
 
-def _unserved(topic: str, name: str, channel: ChannelStats) -> Problem | None:
-    if channel.client_count or channel.paused or not channel.depth:
-        return None
-    text = f"No consumer is connected, and {messages_wait(channel.depth)}."
-    return Problem(
-        kind="no_consumers", is_bad=True, topic=topic, channel=name, text=text, weight=channel.depth
-    )
+def _on_channel(key: Key, kind: str, text: str, weight: float, *, is_bad: bool) -> Problem:
+    topic, channel = key
+    return Problem(kind=kind, is_bad=is_bad, topic=topic, channel=channel, text=text, weight=weight)
 
 
-def _slow(key: Key, channel: ChannelStats, trend: Trend | None) -> Iterator[Problem]:
-    if trend is None:
-        return  # it is new, or has no consumer that could be slow
-    topic, name = key
+def _slow(key: Key, channel: ChannelStats, trend: Trend) -> Iterator[Problem]:
+    """Yield the problems of a channel whose consumers cannot keep up or fail."""
     over = f"over the last {_minutes(trend.seconds)}"
     if channel.depth and not channel.paused:
         if trend.egress == 0 and min(trend.depths) > 0 and trend.seconds >= LEAST_SECONDS:
@@ -181,43 +187,25 @@ def _slow(key: Key, channel: ChannelStats, trend: Trend | None) -> Iterator[Prob
                 f"consumers hold {channel.in_flight_count:,}" if channel.in_flight_count else "none is taken"
             )
             text = f"Nothing was finished {over}: {messages_wait(channel.depth)}, and {taken}."
-            yield Problem(
-                kind="stalled", is_bad=True, topic=topic, channel=name, text=text, weight=channel.depth
-            )
+            yield _on_channel(key, "stalled", text, channel.depth, is_bad=True)
         elif trend.growth >= max(_LEAST_GROWTH, 0.01 * trend.depths[0]):
             text = (
                 f"The depth grew by {trend.growth:,.0f} {over}, to {channel.depth:,}: "
                 f"{per_second(trend.ingress)} came in, {per_second(trend.egress)} were finished."
             )
-            yield Problem(
-                kind="growing", is_bad=True, topic=topic, channel=name, text=text, weight=channel.depth
-            )
+            yield _on_channel(key, "growing", text, channel.depth, is_bad=True)
     if trend.requeued >= 0.1 and trend.requeued >= 0.25 * trend.egress:
         text = (
             f"Consumers requeue {per_second(trend.requeued)} and finish {per_second(trend.egress)}: "
             "their handlers fail."
         )
-        yield Problem(
-            kind="requeues",
-            is_bad=trend.requeued >= trend.egress,
-            topic=topic,
-            channel=name,
-            text=text,
-            weight=trend.requeued,
-        )
+        yield _on_channel(key, "requeues", text, trend.requeued, is_bad=trend.requeued >= trend.egress)
     if trend.timed_out >= 0.05 and trend.timed_out >= 0.02 * trend.egress:
         text = (
             f"{per_second(trend.timed_out)} time out, and {per_second(trend.egress)} are finished: "
             "consumers take longer than the message timeout, or hang."
         )
-        yield Problem(
-            kind="timeouts",
-            is_bad=trend.timed_out >= trend.egress,
-            topic=topic,
-            channel=name,
-            text=text,
-            weight=trend.timed_out,
-        )
+        yield _on_channel(key, "timeouts", text, trend.timed_out, is_bad=trend.timed_out >= trend.egress)
 
 
 def _per_nsqd(shown: Mapping[str, str], topic: Totals[TopicStats]) -> Iterator[Problem]:
@@ -234,26 +222,24 @@ def _per_nsqd(shown: Mapping[str, str], topic: Totals[TopicStats]) -> Iterator[P
         key = topic.total.topic_name, channel.channel_name
         if len(holders[channel.channel_name]) < len(topic.nodes):
             lacking = [url for url in topic.nodes if url not in holders[channel.channel_name]]
-            yield from _missing(*key, [shown.get(url, url) for url in lacking])
+            yield from _missing(key, [shown.get(url, url) for url in lacking])
         waiting = alone.get(channel.channel_name)
         if waiting and channel.client_count and not channel.paused:
-            yield _alone(*key, {shown.get(url, url): depth for url, depth in waiting.items()})
+            yield _alone(key, {shown.get(url, url): depth for url, depth in waiting.items()})
 
 
-def _missing(topic: str, name: str, nsqds: Sequence[str]) -> Iterator[Problem]:
-    if is_ephemeral(name):
+def _missing(key: Key, nsqds: Sequence[str]) -> Iterator[Problem]:
+    if is_ephemeral(key[1]):
         return  # it comes and goes with its consumers, separately on each nsqd
     have = "has" if len(nsqds) == 1 else "have"
     text = f"{named(nsqds)} {have} the topic and not this channel, which gets no messages from there."
-    yield Problem(kind="channel_missing", topic=topic, channel=name, text=text, weight=len(nsqds))
+    yield _on_channel(key, "channel_missing", text, len(nsqds), is_bad=False)
 
 
-def _alone(topic: str, name: str, waiting: Mapping[str, int]) -> Problem:
+def _alone(key: Key, waiting: Mapping[str, int]) -> Problem:
     count = sum(waiting.values())
     text = f"No consumer is connected to {named(list(waiting))}, where {messages_wait(count)}."
-    return Problem(
-        kind="nsqd_without_consumers", is_bad=True, topic=topic, channel=name, text=text, weight=count
-    )
+    return _on_channel(key, "nsqd_without_consumers", text, count, is_bad=True)
 
 
 def _minutes(seconds: float) -> str:

@@ -1,1 +1,1 @@
-"""Listeners, and a small HTTP server. Neither knows anything about NSQ."""
+"""Listeners and a small HTTP server that know nothing about NSQ; on top, the HTTP rules of its programs."""

@@ -36,14 +36,16 @@ def accepts_gzip(accepted: str) -> bool:
 
 
 class Compression:
-    """Compresses HTML, JSON and SVG, each body once, however many clients ask for it.
+    """Compresses HTML, JSON, SVG and further types, each body once, however many clients ask for it.
 
     A response with a ``Content-Encoding``, or shorter than 1 kB, is left as it is.
 
+    :param types: the further media types
     :param most_bytes: how many bytes of bodies, with and without compression, are remembered
     """
 
-    def __init__(self, most_bytes: int = 8 * 1024 * 1024) -> None:
+    def __init__(self, *types: str, most_bytes: int = 8 * 1024 * 1024) -> None:
+        self._types = _TYPES.union(types)
         self._bodies = SingleFlight[tuple[bytes, bytes]](lambda pair: len(pair[0]) + len(pair[1]), most_bytes)
 
     async def __call__(self, request: Request, response: Response) -> Response:
@@ -51,7 +53,7 @@ class Compression:
         body = response.body
         names = {name.lower(): value for name, value in response.headers}
         content_type = names.get("content-type", "").partition(";")[0].strip().lower()
-        if len(body) < _LEAST or content_type not in _TYPES or "content-encoding" in names:
+        if len(body) < _LEAST or content_type not in self._types or "content-encoding" in names:
             return response
         headers = [(name, value) for name, value in response.headers if name.lower() not in ("vary", "etag")]
         headers.append(("Vary", ", ".join(filter(None, (names.get("vary"), "Accept-Encoding")))))

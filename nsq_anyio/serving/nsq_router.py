@@ -2,18 +2,18 @@
 
 An unknown path is answered with 404 ``NOT_FOUND``, a known path with the wrong method with 405
 ``METHOD_NOT_ALLOWED``. OPTIONS lists the methods, and GET does not imply HEAD. A path that is wrong only in
-its slashes, dots or case is redirected. The dashboard's pages share only the table, `Routes`.
+its slashes, dots or case is redirected.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from .http_messages import Handler, Request, Response
+from .http_messages import Request, Response
 from .nsq_api import Refusal, error_response
 
 _HTML_HEADER = ("Content-Type", "text/html; charset=utf-8")
@@ -22,57 +22,43 @@ _SAFE_IN_PATH = "$&+,/:;=@"
 
 T = TypeVar("T")
 
+_Table: TypeAlias = Mapping[tuple[str, str], Callable[[Request], Awaitable[T]]]
 
-class Routes(Generic[T]):
-    """A table of targets by method and path, in which exact paths win over patterns.
 
-    A segment of a path may be ``:name``, which matches any segment that is not empty, as in ``/config/:opt``.
+class Router(Generic[T]):
+    """A handler that calls another handler, chosen by path and method.
 
+    A segment of a path may be ``:name``, which matches any segment that is not empty, as in ``/config/:opt``;
+    `parameters` returns the matches. Exact paths win over such patterns. The paths are in lower case.
+
+    :param routes: the handlers by method and path
     :param base: the prefix of each path; empty, or with a slash at its beginning only
-    :ivar methods: the targets by method, then by path
+    :param unlisted: further handlers, whose paths are unknown with another method or in another case
     """
 
-    def __init__(self, table: Mapping[tuple[str, str], T], *, base: str = "") -> None:
-        self.methods: dict[str, dict[str, T]] = {}
+    def __init__(self, routes: _Table[T], *, base: str = "", unlisted: _Table[T] | None = None) -> None:
         self._base = base
-        for (method, path), target in table.items():
-            self.methods.setdefault(method, {})[path] = target
+        self._handlers: dict[str, dict[str, Callable[[Request], Awaitable[T]]]] = {}
+        for (method, path), handler in {**(unlisted or {}), **routes}.items():
+            self._handlers.setdefault(method, {})[path] = handler
+        self._listed = routes.keys()
 
-    def find(self, method: str, path: str) -> tuple[T, tuple[str, ...]] | None:
-        """Return the target of a path, and the segments that its ``:name`` segments match."""
+    def _find(self, method: str, path: str) -> str | None:
+        """Return the path of the table that a request's path matches."""
         if not path.startswith(self._base):
             return None
         path = path[len(self._base) :]
-        targets = self.methods.get(method, {})
-        if path in targets and "/:" not in path:
-            return targets[path], ()
-        found = ((target, matched(pattern, path)) for pattern, target in targets.items())
-        return next(((target, names) for target, names in found if names is not None), None)
+        patterns = self._handlers.get(method, {})
+        if path in patterns and "/:" not in path:
+            return path
+        return next((pattern for pattern in patterns if _matched(pattern, path) is not None), None)
 
-
-class Router:
-    """A handler that calls another handler, chosen by path and method.
-
-    The paths are those of `Routes`, in lower case. `parameters` returns the matches of ``:name`` segments.
-
-    :param base: the prefix of each path
-    """
-
-    def __init__(self, routes: Mapping[tuple[str, str], Handler], *, base: str = "") -> None:
-        self._base = base
-        self._routes = Routes(routes, base=base)
-        self._methods = self._routes.methods
-
-    def parameters(self, request: Request, pattern: str) -> tuple[str, ...]:
-        """Return the segments of a request's path that the ``:name`` segments of ``pattern`` matched."""
-        return matched(pattern, request.target.path.removeprefix(self._base)) or ()
-
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: Request) -> T | Response:
         path = request.target.path
-        found = self._routes.find(request.method, path)
-        if found is not None:
+        pattern = self._find(request.method, path)
+        if pattern is not None:
             try:
-                return await found[0](request)
+                return await self._handlers[request.method][pattern](request)
             except Refusal as refusal:
                 return error_response(refusal.status, refusal.code)
         other = self._similar(request.method, path)
@@ -81,9 +67,11 @@ class Router:
         if path == "*":
             if request.method == "OPTIONS":
                 return Response(HTTPStatus.OK)  # as Go's server does, before its router
-            methods = set(self._methods)
+            methods = {method for method, _ in self._listed}
         else:
-            methods = {method for method in self._methods if self._routes.find(method, path)}
+            methods = {
+                method for method in self._handlers if (method, self._find(method, path)) in self._listed
+            }
         if not methods:
             return error_response(404, "NOT_FOUND")
         allow = ("Allow", ", ".join(sorted({*methods, "OPTIONS"})))
@@ -94,22 +82,30 @@ class Router:
 
     def _similar(self, method: str, path: str) -> str | None:
         """Return the path of this method that was probably meant."""
-        if path.endswith("/") and self._routes.find(method, path[:-1]):
+        if path.endswith("/") and self._find(method, path[:-1]) is not None:
             return path[:-1]
         cleaned = _clean(path)
         if not cleaned.lower().startswith(self._base.lower()):
             return None
         cleaned = cleaned[len(self._base) :]
-        for pattern in self._methods.get(method, {}):
-            found = matched(pattern, cleaned, any_case=True)
-            if found is not None:
+        for pattern in self._handlers.get(method, {}):
+            found = _matched(pattern, cleaned, any_case=True)
+            if found is not None and (method, pattern) in self._listed:
                 names = iter(found)
                 segments = (next(names) if part.startswith(":") else part for part in pattern.split("/"))
                 return self._base + "/".join(segments)
         return None
 
 
-def matched(pattern: str, path: str, *, any_case: bool = False) -> tuple[str, ...] | None:
+def parameters(request: Request, pattern: str, *, base: str = "") -> tuple[str, ...]:
+    """Return the segments of a request's path that the ``:name`` segments of ``pattern`` match.
+
+    :param base: that of the router
+    """
+    return _matched(pattern, request.target.path.removeprefix(base)) or ()
+
+
+def _matched(pattern: str, path: str, *, any_case: bool = False) -> tuple[str, ...] | None:
     """Return the segments of ``path`` that ``:name`` segments of ``pattern`` match; None without a match.
 
     :param any_case: whether the segments of the path may differ in case from those of the pattern

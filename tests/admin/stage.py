@@ -15,6 +15,7 @@ from nsq_anyio.admin.upstream import Upstream
 from nsq_anyio.http import ChannelStats, Node, NsqdSurvey, NsqlookupdSurvey, Stats, Survey, TopicStats
 from nsq_anyio.monitoring import History, Meter, Snapshot, Watch
 from nsq_anyio.serving.http_messages import Request, Response, Target
+from nsq_anyio.serving.nsq_router import Router
 
 BEGIN = 1_800_000_000.0
 
@@ -36,7 +37,7 @@ class Stage:
         actions = Actions(access, Notifications(None, given.timeout), lambda: None)
         watch = cast("Watch", _Watched(self.view, self.history))
         site = Context(given, access, actions, upstream, watch)
-        self.pages = Pages(given.base, site, watch)
+        self.pages = Router(Pages(given.base, site, watch).routes, base=given.base)
 
     async def get(self, path: str, *, root: str = "", **headers: str) -> Response:
         """Ask for a page."""

@@ -3,7 +3,7 @@
 ::
 
     endpoints       the handlers, behind the router of the embedded servers
-    cluster_info    questions and commands to the servers
+    cluster_info    questions and commands to the servers, and their results
     nsqds           the nsqds of a cluster, and their JSON
     statistics      the JSON of statistics
     configuration   ``/config``

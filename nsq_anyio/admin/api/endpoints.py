@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import parse_qs
 
@@ -12,7 +12,7 @@ from ...http.reply import is_object, parse_json, printable
 from ...names import is_valid_name
 from ...serving.http_messages import BodyTooLarge, Handler, Request, Response
 from ...serving.nsq_api import Refusal, arguments, json_response, plain_response, text_response
-from ...serving.nsq_router import Router
+from ...serving.nsq_router import parameters
 from ..access import Access
 from ..actions import Actions, Command, is_action
 from ..upstream import Upstream
@@ -35,39 +35,38 @@ class Api:
     """Handles the requests to the API.
 
     :param base: the prefix of each path, without a slash at its end
+    :ivar routes: the handlers by method and path, without the prefix
     """
 
     def __init__(
         self, base: str, upstream: Upstream, access: Access, actions: Actions, configuration: Configuration
     ) -> None:
+        self._base = base
         self._upstream = upstream
         self._access = access
         self._actions = actions
         self._configuration = configuration
-        self._router = Router(
-            {
-                ("GET", "/ping"): self._ping,
-                ("GET", "/api/topics"): self._asking(self._topics),
-                ("GET", _TOPIC): self._asking(self._topic),
-                ("GET", _CHANNEL): self._asking(self._channel),
-                ("GET", "/api/nodes"): self._asking(self._nodes),
-                ("GET", _NODE): self._asking(self._node),
-                ("GET", "/api/counter"): self._asking(self._counter),
-                ("GET", "/api/graphite"): self._graphite,
-                ("POST", "/api/topics"): self._asking(self._create),
-                ("POST", _TOPIC): self._asking(self._act_on_topic),
-                ("POST", _CHANNEL): self._asking(self._act_on_channel),
-                ("DELETE", _NODE): self._asking(self._tombstone),
-                ("DELETE", _TOPIC): self._asking(self._delete_topic),
-                ("DELETE", _CHANNEL): self._asking(self._delete_channel),
-                ("GET", _CONFIG): self._get_config,
-                ("PUT", _CONFIG): self._put_config,
-            },
-            base=base,
-        )
+        self.routes: Mapping[tuple[str, str], Handler] = {
+            ("GET", "/ping"): self._ping,
+            ("GET", "/api/topics"): self._asking(self._topics),
+            ("GET", _TOPIC): self._asking(self._topic),
+            ("GET", _CHANNEL): self._asking(self._channel),
+            ("GET", "/api/nodes"): self._asking(self._nodes),
+            ("GET", _NODE): self._asking(self._node),
+            ("GET", "/api/counter"): self._asking(self._counter),
+            ("GET", "/api/graphite"): self._graphite,
+            ("POST", "/api/topics"): self._asking(self._create),
+            ("POST", _TOPIC): self._asking(self._act_on_topic),
+            ("POST", _CHANNEL): self._asking(self._act_on_channel),
+            ("DELETE", _NODE): self._asking(self._tombstone),
+            ("DELETE", _TOPIC): self._asking(self._delete_topic),
+            ("DELETE", _CHANNEL): self._asking(self._delete_channel),
+            ("GET", _CONFIG): self._get_config,
+            ("PUT", _CONFIG): self._put_config,
+        }
 
-    async def __call__(self, request: Request) -> Response:
-        return await self._router(request)
+    def _parameters(self, request: Request, pattern: str) -> tuple[str, ...]:
+        return parameters(request, pattern, base=self._base)
 
     def _asking(self, question: Question) -> Handler:
         """Return a handler that asks the servers of the cluster."""
@@ -116,7 +115,7 @@ class Api:
         return _answer({"nodes": [described(nsqd, outdated) for nsqd in nsqds] or None}, cluster)
 
     async def _node(self, request: Request, cluster: ClusterInfo) -> Response:
-        (name,) = self._router.parameters(request, _NODE)
+        (name,) = self._parameters(request, _NODE)
         topics = await cluster.stats([await cluster.nsqd_named(name)], clients=True)
         clients = [channel["clients"] or () for topic in topics for channel in topic["channels"]]
         totals = {
@@ -178,7 +177,7 @@ class Api:
 
     async def _tombstone(self, request: Request, cluster: ClusterInfo) -> Response:
         self._access.check_action(request)
-        (name,) = self._router.parameters(request, _NODE)
+        (name,) = self._parameters(request, _NODE)
         (topic,) = await _fields(request, "topic", refusal="INVALID_BODY")
         _check_name(topic, "INVALID_TOPIC")
         return await self._perform(request, cluster, Command("tombstone", topic, node=name))
@@ -198,21 +197,21 @@ class Api:
         self._access.check_host(request)
         self._access.check_config(request)
         self._access.check_writable()
-        (name,) = self._router.parameters(request, _CONFIG)
+        (name,) = self._parameters(request, _CONFIG)
         await self._configuration.set(name, await _body(request, MAX_VALUE_SIZE, "INVALID_VALUE"))
         return self._config(request)
 
     def _config(self, request: Request) -> Response:
-        (name,) = self._router.parameters(request, _CONFIG)
+        (name,) = self._parameters(request, _CONFIG)
         value = self._configuration.get(name)
         return text_response(value) if isinstance(value, str) else json_response(value)
 
     def _topic_of(self, request: Request) -> str:
-        (topic,) = self._router.parameters(request, _TOPIC)
+        (topic,) = self._parameters(request, _TOPIC)
         return _check_name(topic, "INVALID_TOPIC")
 
     def _channel_of(self, request: Request) -> tuple[str, str]:
-        topic, channel = self._router.parameters(request, _CHANNEL)
+        topic, channel = self._parameters(request, _CHANNEL)
         return _check_name(topic, "INVALID_TOPIC"), _check_name(channel, "INVALID_CHANNEL")
 
 

@@ -17,7 +17,7 @@
     letters         dead letters
     publishing      the form that publishes a message
     message_access  access to the pages of messages
-    actions         the dialog of actions, with `dialogs`, `effects`, `wording` and `forms`
+    actions         the dialog of actions, with `effects`, `wording` and `forms`
 
 A page is a module with an async function from a `PageRequest` to the values of its template, a template that
 extends ``layout`` and fills the block ``live``, and a line in ``PAGES`` of ``pages``. Anything else, such as

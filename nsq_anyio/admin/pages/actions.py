@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from functools import partial
 
 from ...serving.http_messages import Response
 from ...serving.nsq_api import Refusal
 from ..actions import Command
-from ..api.cluster_info import ClusterInfo, UnknownNode, UpstreamError
-from ..results import by_server
-from . import dialogs, wording
+from ..api.cluster_info import ClusterInfo, StepResult, UnknownNode, UpstreamError, by_server
+from . import wording
 from .effects import Effects, find_effects
-from .forms import Form, InvalidCommand, command_of
+from .forms import Form, InvalidCommand, command_of, new_number
 from .rendering import segment
 from .request import PageRequest
 
@@ -25,12 +26,12 @@ async def confirm(request: PageRequest) -> Response:
     try:
         request.context.access.check_user(request.http)
         if query("action") == "create":
-            return dialogs.creation(request, query("topic"), query("channel"))
+            return _creation(request, query("topic"), query("channel"))
         command = command_of(query)
     except Refusal as refused:
-        return dialogs.refusal(request, refused)
+        return refusal(request, refused)
     except InvalidCommand as error:
-        return dialogs.failure(request, 400, "This cannot be done", str(error))
+        return failure(request, 400, "This cannot be done", str(error))
     async with request.context.upstream.used() as servers:
         return await _confirm(request, ClusterInfo(servers), command)
 
@@ -40,14 +41,14 @@ async def _confirm(request: PageRequest, cluster: ClusterInfo, command: Command)
     try:
         effects = await find_effects(cluster, command)
     except UnknownNode:
-        return dialogs.failure(request, 404, title, wording.UNKNOWN_NODE)
+        return failure(request, 404, title, wording.UNKNOWN_NODE)
     except UpstreamError:
         found = by_server(cluster.results)
         if all(each.state == "absent" for each in found):
-            return dialogs.failure(request, 404, title, wording.NOBODY_HAS_IT)
+            return failure(request, 404, title, wording.NOBODY_HAS_IT)
         details = [f"{each.server}: {wording.said(command, each)}" for each in found]
-        return dialogs.failure(request, 502, title, wording.NOBODY_KNOWS, details)
-    return dialogs.confirmation(request, effects)
+        return failure(request, 502, title, wording.NOBODY_KNOWS, details)
+    return _confirmation(request, effects)
 
 
 async def act(request: PageRequest) -> Response:
@@ -56,7 +57,7 @@ async def act(request: PageRequest) -> Response:
         request.context.access.check_form(request.http)
         form = await Form.read(request.http)
     except Refusal as refused:
-        return dialogs.refusal(request, refused)
+        return refusal(request, refused)
     return await request.context.submit(form.get("number"), partial(_act, request, form))
 
 
@@ -66,21 +67,21 @@ async def _act(request: PageRequest, form: Form) -> Response:
     except InvalidCommand as error:
         if form.get("action") == "create":
             names = form.get("topic"), form.get("channel")
-            return dialogs.creation(request, *names, error=str(error), status=400)
-        return dialogs.failure(request, 400, "This cannot be done", str(error))
+            return _creation(request, *names, error=str(error), status=400)
+        return failure(request, 400, "This cannot be done", str(error))
     async with request.context.upstream.used() as servers:
         before, cluster = ClusterInfo(servers), ClusterInfo(servers)
         try:
             unconfirmed = await _unconfirmed(before, command, form)
             if unconfirmed is not None:
                 reason = wording.has_to_be_typed(unconfirmed, was_typed=bool(form.get("typed")))
-                return dialogs.confirmation(request, unconfirmed, error=reason, status=409)
+                return _confirmation(request, unconfirmed, error=reason, status=409)
             await request.context.actions.perform(cluster, request.http, command)
         except UnknownNode:
-            return dialogs.failure(request, 404, wording.heading(command), wording.UNKNOWN_NODE)
+            return failure(request, 404, wording.heading(command), wording.UNKNOWN_NODE)
         except UpstreamError:
             cluster.log_warnings()
-    return dialogs.result(request, command, cluster.results or before.results)
+    return _result(request, command, cluster.results or before.results)
 
 
 async def _unconfirmed(cluster: ClusterInfo, command: Command, form: Form) -> Effects | None:
@@ -92,3 +93,72 @@ async def _unconfirmed(cluster: ClusterInfo, command: Command, form: Form) -> Ef
         return None
     effects = await find_effects(cluster, command)
     return effects if effects.name_to_type else None
+
+
+_ACTED = ("HX-Trigger", "acted")
+
+
+def _creation(
+    request: PageRequest, topic: str, channel: str, *, error: str = "", status: int = 200
+) -> Response:
+    """Ask for the names of a new topic and channel.
+
+    :param error: what is wrong with the names; empty if they are valid
+    """
+    values = {
+        "topic": topic,
+        "channel": channel,
+        "explanation": wording.creation(has_nsqlookupds=bool(request.context.upstream.nsqlookupds)),
+        "error": error,
+        "number": new_number(),
+    }
+    return request.show("_create.html", values, status=status)
+
+
+def _confirmation(request: PageRequest, effects: Effects, *, error: str = "", status: int = 200) -> Response:
+    """Show what an action would affect, and ask whether to do it.
+
+    :param error: why the action was not done yet; empty at first
+    """
+    command = effects.command
+    values = {
+        "command": command,
+        "effects": effects,
+        "title": wording.heading(command),
+        "sentences": wording.explanation(effects),
+        "button": wording.button(command),
+        "pattern": re.escape(effects.name_to_type).replace("\\#", "#"),  # browsers refuse \#
+        "error": error,
+        "number": new_number(),
+    }
+    return request.show("_confirm.html", values, status=status)
+
+
+def _result(request: PageRequest, command: Command, steps: Sequence[StepResult]) -> Response:
+    """Show the result of an action on each server."""
+    found = by_server(steps)
+    has_failed = any(each.state == "failed" for each in found)
+    values = {
+        "command": command,
+        "summary": wording.summary(command, found),
+        "rows": [(each, wording.said(command, each)) for each in found],
+        "has_failed": has_failed,
+        "is_done": any(each.state == "done" for each in found),
+    }
+    response = request.show(
+        "_result.html", values, status=200 if values["is_done"] or not has_failed else 502
+    )
+    return Response(response.status, response.body, (*response.headers, _ACTED))
+
+
+def failure(
+    request: PageRequest, status: int, title: str, text: str, details: Sequence[str] = ()
+) -> Response:
+    """Say why the action is impossible."""
+    return request.show("_failure.html", {"title": title, "text": text, "details": details}, status=status)
+
+
+def refusal(request: PageRequest, refused: Refusal) -> Response:
+    """Say why the request was refused."""
+    text = wording.REFUSALS.get(refused.code, f"The server answered {refused.code}, so nothing was done.")
+    return failure(request, refused.status, "This was refused", text)

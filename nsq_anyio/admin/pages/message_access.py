@@ -14,7 +14,8 @@ from ...names import is_valid_name
 from ...serving.http_messages import Response
 from ...serving.nsq_api import Refusal
 from ..messages.messages import Messages
-from . import dialogs, wording
+from . import wording
+from .actions import failure, refusal
 from .request import PageError, PageRequest
 
 _Answering: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
@@ -60,9 +61,9 @@ def in_dialog(endpoint: _Answering) -> _Answering:
         try:
             return await endpoint(request)
         except PageError as error:
-            return dialogs.failure(request, error.status, error.title, error.text)
-        except Refusal as refusal:
-            return dialogs.refusal(request, refusal)
+            return failure(request, error.status, error.title, error.text)
+        except Refusal as refused:
+            return refusal(request, refused)
 
     return answer
 
@@ -78,8 +79,8 @@ def in_place(endpoint: _Answering) -> _Answering:
             return request.show(
                 "_problem.html", {"problem": f"{error.title}. {error.text}"}, status=error.status
             )
-        except Refusal as refusal:
-            text = wording.REFUSALS.get(refusal.code, f"The server answered {refusal.code}.")
-            return request.show("_problem.html", {"problem": text}, status=refusal.status)
+        except Refusal as refused:
+            text = wording.REFUSALS.get(refused.code, f"The server answered {refused.code}.")
+            return request.show("_problem.html", {"problem": text}, status=refused.status)
 
     return answer

@@ -1,8 +1,11 @@
-"""Routing of paths to pages, and the rendering of pages."""
+"""The table of pages, and the responses to requests for pages and static files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
@@ -11,7 +14,7 @@ from ...monitoring import Snapshot, Watch
 from ...serving.asgi import StreamedResponse
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
-from ...serving.nsq_router import Routes
+from ...serving.nsq_router import parameters
 from ...serving.single_flight import SingleFlight
 from .actions import act, confirm
 from .letters import confirm_job, letter, letters, start_job, stop_job
@@ -19,10 +22,12 @@ from .lookup import lookup
 from .nodes import node, nodes
 from .overview import counter, overview
 from .publishing import publish, publish_form
-from .rendering import page_response
 from .request import Context, Endpoint, Page, PageError, PageRequest
 from .tail import live, permit_draining, stream
 from .topics import channel, topic, topics
+
+Answering: TypeAlias = Callable[[Request], Awaitable[Response | StreamedResponse]]
+_Response = TypeVar("_Response", Response, StreamedResponse, Response | StreamedResponse)
 
 PAGES: Mapping[str, Page] = {
     "/": Page("overview.html", overview, "overview"),
@@ -64,6 +69,23 @@ _REFUSALS = {
     ),
 }
 
+_POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "connect-src": "'self'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+    "base-uri": "'none'",
+}
+_SECURITY_HEADERS = (
+    ("Content-Security-Policy", "; ".join(f"{name} {value}" for name, value in _POLICY.items())),
+    ("Referrer-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+)
+"""The headers of every page and file: it runs only the scripts of this package, and no site may frame it."""
+
 _FIRST_POLL = 5.0
 _MOST_RENDERED = 32 * 1024 * 1024
 
@@ -74,30 +96,32 @@ class Pages:
     A page is rendered once for each snapshot and set of permissions, however many users look at it.
 
     :param base: the prefix of each path, without a slash at its end
+    :ivar routes: the handlers by method and path, without the prefix
     """
 
     def __init__(self, base: str, context: Context, watch: Watch) -> None:
         self._base = base
         self._context = context
         self._watch = watch
-        self._rendered = SingleFlight[bytes](len, _MOST_RENDERED)
-        pages = {("GET", path): page for path, page in PAGES.items()}
-        self._routes = Routes[Page | Endpoint]({**ENDPOINTS, **pages})
+        self._rendered = SingleFlight[Response](lambda page: len(page.body), _MOST_RENDERED)
+        targets: dict[tuple[str, str], Page | Endpoint] = dict(ENDPOINTS)
+        targets |= {("GET", path): page for path, page in PAGES.items()}
+        routes = {key: partial(self._answer, target, key[1]) for key, target in targets.items()}
+        routes["GET", ""] = routes["GET", "/"]
+        routes |= {("HEAD", path): handle for (method, path), handle in routes.items() if method == "GET"}
+        self.routes: Mapping[tuple[str, str], Answering] = routes
 
-    async def __call__(self, request: Request) -> Response | StreamedResponse | None:
-        """Answer a request; return None for any other path."""
+    def file(self, request: Request) -> Response | None:
+        """Return the static file that is requested; None if there is none."""
         path = request.target.path
-        if not path.startswith(self._base):
+        if request.method not in ("GET", "HEAD") or not path.startswith(self._base):
             return None
-        path = path[len(self._base) :] or "/"
-        method = "GET" if request.method == "HEAD" else request.method
-        if method == "GET" and path.startswith("/static/"):
-            return self._context.renderer.assets.answer(path, request)
-        found = self._routes.find(method, path)
-        if found is None:
-            is_known = method == "GET" and self._routes.find("GET", path.rstrip("/")) is not None
-            return _without_slash(request) if is_known else None
-        target, parameters = found
+        file = self._context.renderer.assets.answer(path[len(self._base) :])
+        return None if file is None else _secured(file)
+
+    async def _answer(
+        self, target: Page | Endpoint, pattern: str, request: Request
+    ) -> Response | StreamedResponse:
         root = request.target.origin + self._base
         try:
             access = self._context.access
@@ -106,17 +130,17 @@ class Pages:
                 context=self._context,
                 http=request,
                 snapshot=await self._snapshot(),
-                parameters=parameters,
+                parameters=parameters(request, pattern, base=self._base),
                 query=arguments(request),
                 root=root,
                 may_act=access.may_act(request),
                 may_read=self._context.messages is not None and access.is_admin(request),
             )
-            return await (self._page(target, asked) if isinstance(target, Page) else target(asked))
+            return _secured(await (self._page(target, asked) if isinstance(target, Page) else target(asked)))
         except PageError as error:
-            return self._error(request, root, error)
+            return _secured(self._error(request, root, error))
         except Refusal as refusal:
-            return self._error(request, root, _explained(refusal))
+            return _secured(self._error(request, root, _explained(refusal)))
 
     async def _page(self, page: Page, request: PageRequest) -> Response:
         target = request.http.target
@@ -124,15 +148,15 @@ class Pages:
         rights = request.may_act, request.may_read
         key = (page.template, request.parameters, target.query, request.root, rights, layout)
 
-        async def render() -> bytes:
+        async def render() -> Response:
             here = target.origin + quote(target.path, errors="replace")
             shared = {"layout": layout, "section": page.section, "here": here}
             values = {**shared, **await page.gather(request)}
-            return await self._context.compute(request.render, page.template, values)
+            return await self._context.compute(request.show, page.template, values)
 
         if not page.is_shared:
-            return page_response(await render())
-        return page_response(await self._rendered.get(request.snapshot.number, key, render))
+            return await render()
+        return await self._rendered.get(request.snapshot.number, key, render)
 
     async def _snapshot(self) -> Snapshot:
         with anyio.move_on_after(_FIRST_POLL):
@@ -145,13 +169,13 @@ class Pages:
 
     def _error(self, request: Request, root: str, error: PageError) -> Response:
         values = {"layout": _layout(request), "section": "", "error": error}
-        body = self._context.render("error.html", values, root=root, snapshot=self._watch.last)
-        return page_response(body, error.status)
+        return self._context.show(
+            "error.html", values, root=root, snapshot=self._watch.last, status=error.status
+        )
 
 
-def _without_slash(request: Request) -> Response:
-    place = request.target.origin + quote(request.target.path.rstrip("/"), errors="replace")
-    return Response(301, headers=(("Location", place),))
+def _secured(response: _Response) -> _Response:
+    return replace(response, headers=(*response.headers, *_SECURITY_HEADERS))
 
 
 def _layout(request: Request) -> str:

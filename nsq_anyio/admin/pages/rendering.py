@@ -1,50 +1,17 @@
-"""Templates, static files, and the headers of pages."""
+"""Templates and static files."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import NamedTuple
 from urllib.parse import quote
 
 import jinja2
 
-from ...serving.http_messages import Request, Response
+from ...serving.http_messages import Response
 from .formats import FILTERS
-
-_POLICY = {
-    "default-src": "'none'",
-    "script-src": "'self'",
-    "style-src": "'self'",
-    "img-src": "'self' data:",
-    "connect-src": "'self'",
-    "form-action": "'self'",
-    "frame-ancestors": "'none'",
-    "base-uri": "'none'",
-}
-SECURITY_HEADERS = (
-    ("Content-Security-Policy", "; ".join(f"{name} {value}" for name, value in _POLICY.items())),
-    ("Referrer-Policy", "same-origin"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-)
-"""The headers of every page: it runs only the scripts of this package, and no site may frame it."""
-
-_PAGE_HEADERS = (
-    ("Content-Type", "text/html; charset=utf-8"),
-    # A page depends on its user, and is out of date after the next poll.
-    ("Cache-Control", "private, no-cache"),
-    # htmx gets a part of the page.
-    ("Vary", "HX-Request"),
-)
-
-
-def page_response(body: bytes, status: int = 200) -> Response:
-    """Return a page, or a part of one, with the headers that keep it safe."""
-    return Response(status, body, (*_PAGE_HEADERS, *SECURITY_HEADERS))
-
 
 _TYPES = {
     "css": "text/css; charset=utf-8",
@@ -52,12 +19,6 @@ _TYPES = {
     "svg": "image/svg+xml",
 }
 _KEPT = ("Cache-Control", "public, max-age=31536000, immutable")
-
-
-class _Asset(NamedTuple):
-    body: bytes
-    compressed: bytes
-    type: str
 
 
 class Assets:
@@ -74,7 +35,7 @@ class Assets:
             digest.update(f"{name}\0{len(body)}\0".encode() + body)
         self._base = f"/static/{digest.hexdigest()[:16]}/"
         self._assets = {
-            self._base + name: _Asset(body, gzip.compress(body, mtime=0), _TYPES[name.rpartition(".")[2]])
+            self._base + name: Response(200, body, (("Content-Type", _TYPES[name.rpartition(".")[2]]), _KEPT))
             for name, body in found.items()
         }
 
@@ -87,15 +48,9 @@ class Assets:
         _ = self._assets[path]
         return path
 
-    def answer(self, path: str, request: Request) -> Response | None:
+    def answer(self, path: str) -> Response | None:
         """Return the file at a path; None if there is none."""
-        asset = self._assets.get(path)
-        if asset is None:
-            return None
-        headers = (("Content-Type", asset.type), _KEPT, ("Vary", "Accept-Encoding"), *SECURITY_HEADERS)
-        if _accepts_gzip(request.headers.get("accept-encoding", "")):
-            return Response(200, asset.compressed, (*headers, ("Content-Encoding", "gzip")))
-        return Response(200, asset.body, headers)
+        return self._assets.get(path)
 
 
 def _files(directory: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
@@ -104,14 +59,6 @@ def _files(directory: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
             yield from _files(each, f"{prefix}{each.name}/")
         elif each.name.rpartition(".")[2] in _TYPES:  # licences and the like are not for browsers
             yield prefix + each.name, each.read_bytes()
-
-
-def _accepts_gzip(accepted: str) -> bool:
-    for each in accepted.split(","):
-        coding, _, weight = each.partition(";")
-        if coding.strip().lower() in ("gzip", "*"):
-            return weight.replace(" ", "").lower() not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False
 
 
 class Renderer:

@@ -20,7 +20,7 @@ from ..actions import Actions
 from ..messages.messages import Messages
 from ..options import AdminOptions
 from ..upstream import Upstream
-from .rendering import Assets, Renderer, page_response
+from .rendering import Assets, Renderer
 from .tables import Consumers, Tables, make_tables
 
 T = TypeVar("T")
@@ -28,6 +28,13 @@ T = TypeVar("T")
 Values: TypeAlias = Mapping[str, object]
 """The values of a template."""
 
+_HEADERS = (
+    ("Content-Type", "text/html; charset=utf-8"),
+    # A page depends on its user, and is out of date after the next poll.
+    ("Cache-Control", "private, no-cache"),
+    # htmx gets a part of the page.
+    ("Vary", "HX-Request"),
+)
 _MOST_CONSUMERS = 100_000
 _MOST_FORMS = 200
 
@@ -94,7 +101,7 @@ class Context:
         """
         return await (self._submitted.get(0, number, act) if number else act())
 
-    def render(
+    def show(
         self,
         template: str,
         values: Values,
@@ -103,8 +110,9 @@ class Context:
         snapshot: Snapshot | None,
         may_act: bool = False,
         may_read: bool = False,
-    ) -> bytes:
-        """Render a template with ``values`` and the values that every template has."""
+        status: int = 200,
+    ) -> Response:
+        """Return a page, or a part of one: a template with ``values`` and the values that all have."""
         interval = self.options.poll_interval if snapshot is None else snapshot.interval
         shared = {
             "root": root,
@@ -113,7 +121,7 @@ class Context:
             "may_read": may_read,
             "interval": interval,
         }
-        return self.renderer.render(template, {**shared, **values})
+        return Response(status, self.renderer.render(template, {**shared, **values}), _HEADERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +150,17 @@ class PageRequest:
         """Return the tables of the snapshot."""
         return await self.context.tables(self.snapshot)
 
-    def render(self, template: str, values: Values) -> bytes:
-        """Render a template with ``values`` and the values that every template has."""
-        return self.context.render(
+    def show(self, template: str, values: Values, *, status: int = 200) -> Response:
+        """Return the response that shows a template, such as a page or a dialog."""
+        return self.context.show(
             template,
             values,
             root=self.root,
             snapshot=self.snapshot,
             may_act=self.may_act,
             may_read=self.may_read,
+            status=status,
         )
-
-    def show(self, template: str, values: Values, *, status: int = 200) -> Response:
-        """Return the response of an `Endpoint` that shows a template, such as a dialog."""
-        return page_response(self.render(template, values), status)
 
 
 class PageError(Exception):

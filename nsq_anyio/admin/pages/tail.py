@@ -13,7 +13,6 @@ from ..messages.content import MessageRow
 from ..messages.messages import Messages
 from ..messages.tail import Tail, TooManyViewers
 from .message_access import in_place, messages_of, topic_of
-from .rendering import SECURITY_HEADERS
 from .request import PageRequest, Values
 
 _IDLE = 15.0
@@ -58,7 +57,7 @@ async def stream(request: PageRequest) -> StreamedResponse:
         request.context.access.check_user(request.http)
     viewer = _Viewer(request, messages, topic, may_drain)
     # The viewer does not keep the request, whose snapshot would stay in memory as long as the viewer watches.
-    return StreamedResponse(200, viewer.send, (*EVENT_STREAM, *SECURITY_HEADERS))
+    return StreamedResponse(200, viewer.send, EVENT_STREAM)
 
 
 class _Viewer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..actions import Action, Command
-from ..results import ServerResult
+from ..api.cluster_info import ServerResult
 from .effects import Effects
 
 _DONE: dict[Action, str] = {

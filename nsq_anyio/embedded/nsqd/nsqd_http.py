@@ -43,7 +43,7 @@ _MILLISECONDS = 1000
 
 def nsqd_routes(
     broker: Broker, clients: Collection[NsqdClient], identity: NsqdIdentity, config: NsqdConfig
-) -> Router:
+) -> Router[Response]:
     """Return the handler of all requests."""
     api = _Api(broker, clients, identity, config)
     return Router(

@@ -21,7 +21,7 @@ from .registry import Peer, Producer, Registry
 _NANOSECONDS = 1_000_000_000
 
 
-def nsqlookupd_routes(registry: Registry, clock: Callable[[], float]) -> Router:
+def nsqlookupd_routes(registry: Registry, clock: Callable[[], float]) -> Router[Response]:
     """Return the handler of all requests.
 
     :param clock: returns the Unix time in seconds, for the registry

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nsq_anyio.admin.messages.sampling import Sampler, sample_rate_for
+from nsq_anyio.admin.messages.tail import Sampler, sample_rate_for
 
 
 def test_all_are_shown_while_there_are_few() -> None:
