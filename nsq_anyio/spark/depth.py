@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
-from ..errors import HTTPStatusError, InvalidAddress, InvalidOption
+from ..errors import HTTPStatusError, InvalidOption
 from ..http import ClusterFailed, Lookup, Nsqd, Nsqlookupd
 from ..http.servers import Answers, FanOut
 from ..http.stats import ChannelStats, TopicStats
-from .nsqlookupds import nsqlookupd_clients
+from .nsqlookupds import nsqlookupd_clients, of_reachable
 from .options import ReadOptions
 from .plan import Depth
 
@@ -139,11 +139,7 @@ class DepthClient:
             return self._last_found
         found: dict[str, str] = {}
         for url, lookup in answers.values.items():
-            for producer in lookup.producers:
-                try:
-                    found[str(producer.address)] = producer.http_url
-                except InvalidAddress as error:
-                    _log.warning("nsqlookupd %s names an nsqd that cannot be asked: %s", url, error)
+            found |= of_reachable(url, lookup.producers, lambda nsqd: (str(nsqd.address), nsqd.http_url))
         self._last_found = dict(sorted(found.items()))
         return self._last_found
 
@@ -155,11 +151,7 @@ class DepthClient:
         self._check(nodes, "nsqlookupd")
         urls: set[str] = set()
         for url, producers in nodes.values.items():
-            for producer in producers:
-                try:
-                    urls.add(producer.http_url)
-                except InvalidAddress as error:
-                    _log.warning("nsqlookupd %s names an nsqd that cannot be asked: %s", url, error)
+            urls.update(of_reachable(url, producers, lambda nsqd: nsqd.http_url))
 
         async def create(url: str) -> None:
             async with Nsqd(url, timeout=options.http_timeout) as nsqd:

@@ -6,13 +6,17 @@ This module imports httpx, which takes long, so `publishing` imports it only whe
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
 from ..connection.auth_secret import bearer
 from ..errors import InvalidAddress
-from ..http import ClusterFailed, Nsqlookupd
+from ..http import ClusterFailed, Nsqlookupd, Producer
 from ..http.servers import FanOut
 from .options import SharedOptions, WriteOptions
+
+T = TypeVar("T")
 
 _NSQLOOKUPDS_AT_ONCE = 64
 
@@ -57,11 +61,15 @@ async def known_nsqds(options: WriteOptions) -> list[str]:
 
 async def _nodes(nsqlookupd: Nsqlookupd) -> list[str]:
     async with nsqlookupd:
-        nodes = await nsqlookupd.nodes()
-    found: list[str] = []
-    for node in nodes:
+        return of_reachable(nsqlookupd.url, await nsqlookupd.nodes(), lambda nsqd: str(nsqd.address))
+
+
+def of_reachable(nsqlookupd: str, nsqds: Iterable[Producer], address: Callable[[Producer], T]) -> list[T]:
+    """Return an address of each nsqd that an nsqlookupd names; log those that have no valid one."""
+    found: list[T] = []
+    for nsqd in nsqds:
         try:
-            found.append(str(node.address))
+            found.append(address(nsqd))
         except InvalidAddress as error:
-            _log.warning("nsqlookupd %s names an nsqd that cannot be reached: %s", nsqlookupd.url, error)
+            _log.warning("nsqlookupd %s names an nsqd that cannot be reached: %s", nsqlookupd, error)
     return found

@@ -26,34 +26,25 @@ class Published(WriterCommitMessage):
     rows: int
 
 
-class NsqWriter(DataSourceArrowWriter):
+class _Writer:
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
+        """Publish the rows of one task, and return once nsqd has confirmed them."""
+        from .publishing import publish_rows  # noqa: PLC0415 - reading needs none of it
+
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        return Published(publish_rows(iterator, self._options, partition))
+
+
+class NsqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc] # batches, as Spark's own
     """Publishes the rows of a batch job."""
 
-    def __init__(self, options: WriteOptions) -> None:
-        self._options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:  # type: ignore[override] # as Spark's own
-        """Publish the rows of one task, and return once nsqd has confirmed them."""
-        return _written(iterator, self._options)
-
-
-class NsqStreamWriter(DataSourceStreamArrowWriter):
+class NsqStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc] # as above
     """Publishes the rows of a streaming query, batch by batch."""
-
-    def __init__(self, options: WriteOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:  # type: ignore[override] # as Spark's own
-        """Publish the rows of one task, and return once nsqd has confirmed them."""
-        return _written(iterator, self._options)
-
-
-def _written(iterator: Iterator[pa.RecordBatch], options: WriteOptions) -> Published:
-    from .publishing import publish_rows  # noqa: PLC0415 - reading needs none of it
-
-    context = TaskContext.get()
-    partition = 0 if context is None else context.partitionId()
-    return Published(publish_rows(iterator, options, partition))
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
