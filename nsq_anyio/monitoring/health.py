@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..http import ChannelStats, NsqdSurvey, Survey, TopicStats, Totals
 from ..names import is_ephemeral
-from .snapshot import Key, Snapshot
+from .snapshot import NEVER, Activity, Key, Snapshot
 from .trend import LEAST_SECONDS, Trend, TrendOf
 
 
@@ -31,6 +31,9 @@ _LABELS = {
     "paused": "paused",
     "no_consumers": "no consumers",
     "stalled": "stalled",
+    "holding": "no answers",
+    "overflows": "overflows",
+    "tombstoned": "tombstoned",
     "growing": "growing",
     "requeues": "requeues",
     "timeouts": "timeouts",
@@ -50,6 +53,8 @@ class Problem:
     :ivar channel: the channel; empty if it is about a topic or a server
     :ivar server: the URL of the nsqd or nsqlookupd; empty if it is about a topic or channel
     :ivar weight: its rank among problems of its kind, such as the number of waiting messages
+    :ivar since: when it began, in Unix seconds, as far as was seen; NaN if that is not known
+    :ivar until: when it ended; NaN if it goes on
     """
 
     kind: str
@@ -59,6 +64,8 @@ class Problem:
     channel: str = ""
     server: str = ""
     weight: float = 0.0
+    since: float = NEVER
+    until: float = NEVER
 
     @property
     def label(self) -> str:
@@ -126,20 +133,41 @@ def _of_nsqd(survey: Survey, nsqd: NsqdSurvey) -> Iterator[Problem]:
 _LEAST_GROWTH = 100
 """A depth that grows by fewer messages is no problem yet."""
 
+_REMEMBERED = 600.0
+"""The seconds for which failures that are over are still shown."""
+
+_FEWEST_REQUEUES = 3
+_FEWEST_TIMEOUTS = 2
+"""Fewer failures in an episode may be accidents, such as a consumer that was stopped."""
+
 
 def topic_problems(snapshot: Snapshot, trend_of: TrendOf) -> Iterator[Problem]:
     """Yield the problems of topics and channels."""
     shown = {each.node.url: each.node.name for each in snapshot.survey.nsqds}
+    tombstones = {(each.node.url, topic) for each in snapshot.survey.nsqds for topic in each.node.tombstoned}
     for each in snapshot.topics:
         topic = each.total
         yield from _of_topic(topic)
+        yield from _tombstoned(shown, each, tombstones)
         yield from _per_nsqd(shown, each)
         for channel in topic.channels:
             key = topic.topic_name, channel.channel_name
-            yield from _of_channel(key, channel)
-            # A new channel has no trend, and without a consumer none can be slow.
-            if channel.client_count and (trend := trend_of(key)) is not None:
-                yield from _slow(key, channel, trend)
+            if (activity := snapshot.activities.get(key)) is not None:
+                yield from _failing(key, activity, snapshot)
+                # Without a consumer none can be slow, and a new channel has no trend.
+                if channel.client_count and not channel.paused:
+                    yield from _slow(key, channel, activity, trend_of, snapshot)
+
+
+def unknown(snapshot: Snapshot) -> int:
+    """Return the number of channels of which it is not known yet whether their messages move."""
+    return sum(
+        activity is None or not activity.is_known(snapshot.survey.time, snapshot.interval)
+        for each in snapshot.topics
+        for channel in each.total.channels
+        if channel.depth or channel.in_flight_count
+        for activity in [snapshot.activities.get((each.total.topic_name, channel.channel_name))]
+    )
 
 
 def _of_topic(topic: TopicStats) -> Iterator[Problem]:
@@ -158,74 +186,170 @@ def _of_topic(topic: TopicStats) -> Iterator[Problem]:
     yield Problem(kind=kind, topic=topic.topic_name, text=text, weight=topic.depth)
 
 
-def _of_channel(key: Key, channel: ChannelStats) -> Iterator[Problem]:
-    if not channel.depth:
-        return
-    if channel.paused:
-        kind, text = (
-            "paused",
-            f"The channel is paused, and {messages_wait(channel.depth)} until it is unpaused.",
+def _tombstoned(
+    shown: Mapping[str, str], topic: Totals[TopicStats], tombstones: Container[tuple[str, str]]
+) -> Iterator[Problem]:
+    name = topic.total.topic_name
+    held = {
+        url: stats.depth + sum(each.depth for each in stats.channels)
+        for url, stats in topic.nodes.items()
+        if (url, name) in tombstones
+    }
+    if count := sum(held.values()):
+        nsqds = named([shown.get(url, url) for url, depth in held.items() if depth])
+        text = (
+            f"It is tombstoned on {nsqds}, so consumers do not find it there, where {messages_wait(count)}."
         )
-    elif not channel.client_count:
-        kind, text = "no_consumers", f"No consumer is connected, and {messages_wait(channel.depth)}."
-    else:
-        return
-    yield _on_channel(key, kind, text, channel.depth, is_bad=not channel.paused)
+        yield Problem(kind="tombstoned", is_bad=True, topic=name, text=text, weight=count)
 
 
-def _on_channel(key: Key, kind: str, text: str, weight: float, *, is_bad: bool) -> Problem:
+def _on_channel(
+    key: Key, kind: str, text: str, weight: float, *, is_bad: bool, since: float = NEVER, until: float = NEVER
+) -> Problem:
     topic, channel = key
-    return Problem(kind=kind, is_bad=is_bad, topic=topic, channel=channel, text=text, weight=weight)
+    return Problem(
+        kind=kind,
+        is_bad=is_bad,
+        topic=topic,
+        channel=channel,
+        text=text,
+        weight=weight,
+        since=since,
+        until=until,
+    )
 
 
-def _slow(key: Key, channel: ChannelStats, trend: Trend) -> Iterator[Problem]:
-    """Yield the problems of a channel whose consumers cannot keep up or fail."""
+def _failing(key: Key, activity: Activity, snapshot: Snapshot) -> Iterator[Problem]:
+    """Yield the failures that go on, and those that ended a short time ago."""
+    now, interval = snapshot.survey.time, snapshot.interval
+    for kind, episode, fewest, done, cause in (
+        ("requeues", activity.requeues, _FEWEST_REQUEUES, "requeued", "their handlers fail"),
+        (
+            "timeouts",
+            activity.timeouts,
+            _FEWEST_TIMEOUTS,
+            "left unanswered until they timed out",
+            "they take longer than the message timeout, or hang",
+        ),
+    ):
+        if episode is None or episode.count < fewest or now - episode.last > _REMEMBERED:
+            continue
+        times = {"since": episode.began, "until": episode.last}
+        if episode.is_over(now, interval):
+            text = f"Consumers {done}: {_messages(episode.count)}. That is over."
+            yield _on_channel(key, kind, text, episode.count, is_bad=False, **times)
+            continue
+        finishes = activity.finished >= episode.began
+        others = "other messages are finished" if finishes else "nothing was finished"
+        text = f"Consumers have {done}: {_messages(episode.count)}; {others} meanwhile: {cause}."
+        yield _on_channel(key, kind, text, episode.count, is_bad=not finishes, since=episode.began)
+
+
+def _slow(
+    key: Key, channel: ChannelStats, activity: Activity, trend_of: TrendOf, snapshot: Snapshot
+) -> Iterator[Problem]:
+    """Yield the problems of a channel whose consumers do not answer, or do not keep up."""
+    now, patience = snapshot.survey.time, activity.patience(snapshot.interval)
+    if channel.depth and now - (idle := activity.idle_since()) >= patience:
+        held = channel.in_flight_count
+        taken = f"consumers hold {held:,} and answer none" if held else "consumers take none"
+        text = f"Nothing is finished: {messages_wait(channel.depth)}, and {taken}."
+        yield _on_channel(key, "stalled", text, channel.depth, is_bad=True, since=idle)
+    elif not channel.depth and now - activity.holding >= patience:
+        text = (
+            f"Consumers hold {_messages(channel.in_flight_count)} and answer none: they work long, or hang."
+        )
+        yield _on_channel(key, "holding", text, channel.in_flight_count, is_bad=False, since=activity.holding)
+    elif channel.depth >= _LEAST_GROWTH:
+        for seconds in (_SHORT, _LONG):
+            if (trend := trend_of(key, seconds)) is not None and (found := _growing(key, channel, trend)):
+                yield found
+                return
+
+
+_SHORT, _LONG = 300.0, 3600.0
+"""The seconds over which a depth is compared; a slow growth shows in the longer time alone."""
+
+
+def _growing(key: Key, channel: ChannelStats, trend: Trend) -> Problem | None:
     over = f"over the last {_minutes(trend.seconds)}"
-    if channel.depth and not channel.paused:
-        if trend.egress == 0 and min(trend.depths) > 0 and trend.seconds >= LEAST_SECONDS:
-            taken = (
-                f"consumers hold {channel.in_flight_count:,}" if channel.in_flight_count else "none is taken"
-            )
-            text = f"Nothing was finished {over}: {messages_wait(channel.depth)}, and {taken}."
-            yield _on_channel(key, "stalled", text, channel.depth, is_bad=True)
-        elif trend.growth >= max(_LEAST_GROWTH, 0.01 * trend.depths[0]):
-            text = (
-                f"The depth grew by {trend.growth:,.0f} {over}, to {channel.depth:,}: "
-                f"{per_second(trend.ingress)} came in, {per_second(trend.egress)} were finished."
-            )
-            yield _on_channel(key, "growing", text, channel.depth, is_bad=True)
-    if trend.requeued >= 0.1 and trend.requeued >= 0.25 * trend.egress:
+    if is_ephemeral(key[1]) and _is_full(channel, trend):
         text = (
-            f"Consumers requeue {per_second(trend.requeued)} and finish {per_second(trend.egress)}: "
-            "their handlers fail."
+            f"It has held {channel.depth:,} messages {over}, while {per_second(trend.ingress)} came in: its "
+            "memory is full, and nsqd drops further messages of an ephemeral channel."
         )
-        yield _on_channel(key, "requeues", text, trend.requeued, is_bad=trend.requeued >= trend.egress)
-    if trend.timed_out >= 0.05 and trend.timed_out >= 0.02 * trend.egress:
+        return _on_channel(key, "overflows", text, channel.depth, is_bad=True)
+    if trend.growth >= max(_LEAST_GROWTH, 0.01 * trend.depths[0]):
+        rate = trend.growth / trend.seconds
         text = (
-            f"{per_second(trend.timed_out)} time out, and {per_second(trend.egress)} are finished: "
-            "consumers take longer than the message timeout, or hang."
+            f"The depth grew by {trend.growth:,.0f} {over}, to {channel.depth:,}: "
+            f"{per_second(trend.ingress)} came in, {per_second(trend.egress)} were finished."
         )
-        yield _on_channel(key, "timeouts", text, trend.timed_out, is_bad=trend.timed_out >= trend.egress)
+        if not channel.backend_depth and (left := _MEM_QUEUE_SIZE - channel.depth) > 0:
+            text += (
+                f" At this rate it reaches nsqd's default --mem-queue-size of {_MEM_QUEUE_SIZE:,} in "
+                f"{_minutes(left / rate)}."
+            )
+        return _on_channel(key, "growing", text, channel.depth, is_bad=True)
+    return None
+
+
+_MEM_QUEUE_SIZE = 10_000
+"""What nsqd keeps of a channel in memory by default, before it writes to disk."""
+
+
+def _is_full(channel: ChannelStats, trend: Trend) -> bool:
+    """Return whether a channel's depth stands at a limit, although messages come in.
+
+    A channel whose consumers keep up empties now and then; one that is full differs by what is in flight.
+    """
+    lowest, highest = min(trend.depths), max(trend.depths)
+    return (
+        trend.seconds >= LEAST_SECONDS
+        and trend.ingress > 0
+        and highest >= _LEAST_GROWTH
+        and lowest >= 0.98 * highest
+        and not channel.backend_depth
+    )
 
 
 def _per_nsqd(shown: Mapping[str, str], topic: Totals[TopicStats]) -> Iterator[Problem]:
-    """Yield the problems of channels on single nsqds."""
+    """Yield the problems of channels that depend on the nsqd: each nsqd has a queue of its own."""
     # One pass over all rows: a large cluster has very many.
     holders: dict[str, set[str]] = {channel.channel_name: set() for channel in topic.total.channels}
-    alone: dict[str, dict[str, int]] = {}
+    paused: dict[str, dict[str, int]] = {}  # by channel and nsqd, also where nothing waits
+    unserved: dict[str, dict[str, int]] = {}
+    deferred: dict[str, int] = {}
     for url, stats in topic.nodes.items():
         for row in stats.channels:
             holders[row.channel_name].add(url)
-            if row.depth and not row.client_count:
-                alone.setdefault(row.channel_name, {})[url] = row.depth
+            if row.paused:
+                paused.setdefault(row.channel_name, {})[shown.get(url, url)] = row.depth
+            elif row.depth and not row.client_count:
+                unserved.setdefault(row.channel_name, {})[shown.get(url, url)] = row.depth
+            elif row.deferred_count and not row.client_count:
+                deferred[row.channel_name] = deferred.get(row.channel_name, 0) + row.deferred_count
     for channel in topic.total.channels:
-        key = topic.total.topic_name, channel.channel_name
-        if len(holders[channel.channel_name]) < len(topic.nodes):
-            lacking = [url for url in topic.nodes if url not in holders[channel.channel_name]]
+        name = channel.channel_name
+        key = topic.total.topic_name, name
+        if len(holders[name]) < len(topic.nodes):
+            lacking = [url for url in topic.nodes if url not in holders[name]]
             yield from _missing(key, [shown.get(url, url) for url in lacking])
-        waiting = alone.get(channel.channel_name)
-        if waiting and channel.client_count and not channel.paused:
-            yield _alone(key, {shown.get(url, url): depth for url, depth in waiting.items()})
+        if any((held := paused.get(name, {})).values()):
+            yield _paused(key, held, everywhere=len(held) == len(holders[name]))
+        if waiting := unserved.get(name):
+            yield _unserved(key, waiting, everywhere=not channel.client_count)
+        if name in deferred and not channel.client_count:
+            text = f"No consumer is connected, and {_messages(deferred[name])} deferred there come due."
+            yield _on_channel(key, "no_consumers", text, deferred[name], is_bad=False)
+
+
+def _paused(key: Key, held: Mapping[str, int], *, everywhere: bool) -> Problem:
+    count = sum(held.values())
+    where = "" if everywhere else f" on {named([nsqd for nsqd, depth in held.items() if depth])}"
+    there = "" if everywhere else " there"
+    text = f"The channel is paused{where}, and {messages_wait(count)}{there} until it is unpaused."
+    return _on_channel(key, "paused", text, count, is_bad=False)
 
 
 def _missing(key: Key, nsqds: Sequence[str]) -> Iterator[Problem]:
@@ -236,11 +360,20 @@ def _missing(key: Key, nsqds: Sequence[str]) -> Iterator[Problem]:
     yield _on_channel(key, "channel_missing", text, len(nsqds), is_bad=False)
 
 
-def _alone(key: Key, waiting: Mapping[str, int]) -> Problem:
+def _unserved(key: Key, waiting: Mapping[str, int], *, everywhere: bool) -> Problem:
     count = sum(waiting.values())
+    if everywhere:
+        text = f"No consumer is connected, and {messages_wait(count)}."
+        return _on_channel(key, "no_consumers", text, count, is_bad=True)
     text = f"No consumer is connected to {named(list(waiting))}, where {messages_wait(count)}."
     return _on_channel(key, "nsqd_without_consumers", text, count, is_bad=True)
 
 
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count:,} messages"
+
+
 def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"

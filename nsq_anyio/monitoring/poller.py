@@ -16,6 +16,7 @@ from ..errors import InvalidOption
 from ..http import Node, Survey
 from ..options.checks import check_seconds, is_number, range_text
 from ..tasks import user_block_tasks
+from .activity import Activities
 from .history import History
 from .meter import Meter
 from .snapshot import Registration, Snapshot
@@ -169,6 +170,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._record = record
         self._meter = Meter()
         self._registrations = Registrations()
+        self._activities = Activities()
         self._last: Snapshot | None = None
         self._next = anyio.Event()
         self._hurried = anyio.Event()
@@ -239,7 +241,8 @@ class Poller(anyio.AsyncContextManagerMixin):
         topics = survey.topics(() if self._last is None else self._last.topics)
         figures = self._meter.update(survey, now, topics)
         missing = self._registrations.update(survey, now)
-        snapshot = Snapshot(number, survey, figures, topics, self._pace.end(), missing)
+        activities = self._activities.update(topics, figures, survey.time)
+        snapshot = Snapshot(number, survey, figures, topics, self._pace.end(), missing, activities)
         if self._record is not None:
             self._record(snapshot)
         return snapshot

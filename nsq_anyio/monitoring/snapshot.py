@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -61,6 +62,67 @@ class Figures:
     sums: dict[Key, Counts] = field(default_factory=dict[Key, Counts])
 
 
+NEVER = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A series of failures of one kind, without a long break.
+
+    :ivar count: how many there were
+    :ivar began: when the first was seen, in Unix seconds
+    :ivar last: when the last was seen
+    """
+
+    count: int
+    began: float
+    last: float
+
+    def is_over(self, now: float, interval: float) -> bool:
+        """Return whether none came for two polls, and for three times the usual pause between them."""
+        usual = (self.last - self.began) / max(self.count - 1, 1)
+        return now - self.last > max(2 * interval, 3 * usual)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The activity of a channel over all nsqds, as far as this program has seen it.
+
+    Times are in Unix seconds. NaN means "not now".
+
+    :ivar seen: when the channel was first seen
+    :ivar finished: when a message was last seen to be finished; NaN if none was
+    :ivar pace: the usual seconds from one finished message to the next; NaN if not known
+    :ivar waiting: since when messages wait, without a break
+    :ivar holding: since when consumers hold messages, none of which was finished, requeued or timed out
+    :ivar requeues: the last episode of requeued messages
+    :ivar timeouts: the last episode of messages that timed out
+    """
+
+    seen: float
+    finished: float = NEVER
+    pace: float = NEVER
+    waiting: float = NEVER
+    holding: float = NEVER
+    requeues: Episode | None = None
+    timeouts: Episode | None = None
+
+    def idle_since(self) -> float:
+        """Return since when messages wait and none is finished; NaN if none waits."""
+        return self.waiting if math.isnan(self.finished) else max(self.waiting, self.finished)
+
+    def is_known(self, now: float, interval: float) -> bool:
+        """Return whether it was seen for long enough to say whether messages move."""
+        return now - self.seen >= self.patience(interval) or not math.isnan(self.finished)
+
+    def patience(self, interval: float) -> float:
+        """Return after how many seconds without a finished message something is wrong.
+
+        Consumers fetch messages in bursts, and a slow handler finishes few.
+        """
+        return max(20.0, 3 * interval, 0.0 if math.isnan(self.pace) else 5 * self.pace)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The result of one poll, with everything computed from it.
@@ -73,6 +135,7 @@ class Snapshot:
         interval if polls would take too much of a core
     :ivar missing: for how many seconds each missing registration has been missing, by the URLs of an nsqd and
         of the nsqlookupd that lacks it, which have both answered
+    :ivar activities: the activity of each channel since the first poll
     """
 
     number: int
@@ -81,3 +144,4 @@ class Snapshot:
     topics: tuple[Totals[TopicStats], ...] = ()
     interval: float = 0.0
     missing: Mapping[Registration, float] = field(default_factory=dict[Registration, float])
+    activities: Mapping[Key, Activity] = field(default_factory=dict[Key, Activity])

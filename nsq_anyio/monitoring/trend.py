@@ -44,8 +44,8 @@ class Trend:
         return self.depths[-1] - self.depths[0] if first < middle < last else 0.0
 
 
-TrendOf: TypeAlias = Callable[[Key], Trend | None]
-"""Returns the trend of a topic, or of a channel; None where it is not known."""
+TrendOf: TypeAlias = Callable[[Key, float], Trend | None]
+"""Returns the trend of a channel over the last seconds, at most an hour; None where it is not known."""
 
 
 def trend(series: Series, now: float) -> Trend | None:

@@ -10,7 +10,9 @@ import pytest
 
 from nsq_anyio.http import ChannelStats, Node, NsqdSurvey, NsqlookupdSurvey, Stats, Survey, TopicStats
 from nsq_anyio.monitoring import Figures, Problem, Snapshot, Trend, problems, trend
+from nsq_anyio.monitoring.health import unknown
 from nsq_anyio.monitoring.history import MEASURES, Series
+from nsq_anyio.monitoring.snapshot import Activity, Episode
 
 A, B = "http://a:4151", "http://b:4151"
 LOOKUP, OTHER = "http://l1:4161", "http://l2:4161"
@@ -32,13 +34,24 @@ def nsqd(url: str, *topics: TopicStats, error: str = "", health: str = "OK") -> 
     return NsqdSurvey(node=node(url), error=error, stats=Stats(health=health, topics=topics))
 
 
-def view(*nsqds: NsqdSurvey, lookups: tuple[NsqlookupdSurvey, ...] = ()) -> Snapshot:
-    survey = Survey(time=1000.0, seconds=0.1, nsqds=nsqds, nsqlookupds=lookups)
-    return Snapshot(1, survey, Figures(), survey.topics())
+NOW = 1000.0
+
+
+def view(
+    *nsqds: NsqdSurvey,
+    lookups: tuple[NsqlookupdSurvey, ...] = (),
+    activity: Activity | None = None,
+    interval: float = 5.0,
+) -> Snapshot:
+    survey = Survey(time=NOW, seconds=0.1, nsqds=nsqds, nsqlookupds=lookups)
+    topics = survey.topics()
+    keys = [(each.total.topic_name, row.channel_name) for each in topics for row in each.total.channels]
+    activities = dict.fromkeys(keys, activity or Activity(0.0, waiting=NOW, finished=NOW, pace=0.01))
+    return Snapshot(1, survey, Figures(), topics, interval, activities=activities)
 
 
 def found(of: Snapshot, trend: Trend | None = None) -> list[Problem]:
-    made = problems(of, lambda _: trend)
+    made = problems(of, lambda *_: trend)
     assert all(each.label for each in made)
     return made
 
@@ -86,7 +99,8 @@ def test_growing() -> None:
     (problem,) = found(served, growing)
     assert (problem.kind, problem.is_bad, problem.weight) == ("growing", True, 5000)
     assert problem.text == (
-        "The depth grew by 2,000 over the last 5 min, to 5,000: 20/s came in, 13/s were finished."
+        "The depth grew by 2,000 over the last 5 min, to 5,000: 20/s came in, 13/s were finished. "
+        "At this rate it reaches nsqd's default --mem-queue-size of 10,000 in 12 min."
     )
     unserved = view(nsqd(A, topic(channel(depth=5000))))
     assert kinds(unserved, growing) == [("no_consumers", True)]
@@ -114,27 +128,132 @@ def test_growth_needs_some_time() -> None:
     assert found(served, growing) == []
 
 
+def stopped(seconds: float, pace: float = 0.01) -> Activity:
+    """The activity of a channel that finished nothing for so long, and where messages wait."""
+    return Activity(0.0, waiting=100.0, finished=NOW - seconds, pace=pace)
+
+
 def test_stalled() -> None:
-    held = view(nsqd(A, topic(channel(depth=5, client_count=1, in_flight_count=3))))
-    (problem,) = found(held, steady(5.0, egress=0.0))
-    assert (problem.kind, problem.is_bad) == ("stalled", True)
+    held = nsqd(A, topic(channel(depth=5, client_count=1, in_flight_count=3)))
+    (problem,) = found(view(held, activity=stopped(300)))
+    assert (problem.kind, problem.is_bad, problem.since) == ("stalled", True, NOW - 300)
+    assert problem.text == "Nothing is finished: 5 messages wait, and consumers hold 3 and answer none."
+    free = nsqd(A, topic(channel(depth=5, client_count=1)))
+    (problem,) = found(view(free, activity=stopped(300)))
+    assert problem.text == "Nothing is finished: 5 messages wait, and consumers take none."
+    (problem,) = found(view(free, activity=Activity(900.0, waiting=900.0)))
+    assert (problem.kind, problem.since) == ("stalled", 900.0)
+
+
+def test_a_lively_channel_that_stops_is_found_within_20_seconds() -> None:
+    free = nsqd(A, topic(channel(depth=5, client_count=1)))
+    assert kinds(view(free, activity=stopped(20))) == [("stalled", True)]
+    assert kinds(view(free, activity=stopped(19))) == []
+    assert kinds(view(free, activity=stopped(29), interval=10.0)) == []
+    assert kinds(view(free, activity=stopped(30), interval=10.0)) == [("stalled", True)]
+    assert kinds(view(free, activity=stopped(100, pace=25.0))) == []  # slow handlers are no stall
+
+
+def test_messages_that_are_held_without_an_answer() -> None:
+    held = nsqd(A, topic(channel(client_count=1, in_flight_count=3)))
+    (problem,) = found(view(held, activity=Activity(0.0, holding=NOW - 25)))
+    assert (problem.kind, problem.is_bad, problem.since) == ("holding", False, NOW - 25)
+    assert problem.text == "Consumers hold 3 messages and answer none: they work long, or hang."
+    assert found(view(held, activity=Activity(0.0, holding=NOW - 15))) == []
+
+
+def failing(kind: str, count: int, began: float, last: float, finished: float = NOW) -> list[Problem]:
+    served = nsqd(A, topic(channel(client_count=1)))
+    episode = Episode(count, NOW - began, NOW - last)
+    activity = Activity(0.0, finished=finished, requeues=episode if kind == "requeues" else None)
+    activity = replace(activity, timeouts=episode if kind == "timeouts" else None)
+    return found(view(served, activity=activity))
+
+
+@pytest.mark.parametrize(("kind", "fewest"), [("requeues", 3), ("timeouts", 2)])
+def test_failures(kind: str, fewest: int) -> None:
+    assert failing(kind, fewest - 1, 60, 0) == []
+    (some,) = failing(kind, fewest, 60, 0)
+    assert (some.kind, some.is_bad, some.since) == (kind, False, NOW - 60)
+    assert math.isnan(some.until)
+    assert "other messages are finished meanwhile" in some.text
+    (all_of_them,) = failing(kind, fewest, 60, 0, finished=NOW - 90)
+    assert all_of_them.is_bad
+    assert "nothing was finished meanwhile" in all_of_them.text
+
+
+@pytest.mark.parametrize("kind", ["requeues", "timeouts"])
+def test_failures_that_are_over_are_past_tense_after_two_polls(kind: str) -> None:
+    (problem,) = failing(kind, 3000, 71, 11)
+    assert (problem.is_bad, problem.since, problem.until) == (False, NOW - 71, NOW - 11)
+    assert problem.text.endswith(": 3,000 messages. That is over.")
+    (problem,) = failing(kind, 3000, 70, 10)
+    assert math.isnan(problem.until)
+    assert failing(kind, 3000, 700, 601) == []
+
+
+def test_one_timeout_a_minute_goes_on() -> None:
+    (problem,) = failing("timeouts", 3, 160, 40)
+    assert math.isnan(problem.until)
+
+
+def test_an_ephemeral_channel_that_overflows() -> None:
+    name = "c#ephemeral"
+    full = view(nsqd(A, topic(channel(name, depth=10_000, client_count=1))))
+    (problem,) = found(full, steady(10_000.0, ingress=200.0, egress=198.0))
+    assert (problem.kind, problem.is_bad) == ("overflows", True)
+    assert "nsqd drops further messages" in problem.text
+    assert found(full, replace(steady(), depths=[9_000.0, 10_000.0] * 10, ingress=200.0)) == []
+    assert found(full, steady(10_000.0, ingress=0.0)) == []
+    lasting = view(nsqd(A, topic(channel(depth=10_000, client_count=1))))
+    assert found(lasting, steady(10_000.0, ingress=200.0, egress=198.0)) == []
+
+
+def test_a_slow_growth_shows_in_an_hour() -> None:
+    served = view(nsqd(A, topic(channel(depth=600, client_count=1))))
+    hour = Trend(seconds=3600.0, depths=list(range(240, 601, 6)), ingress=1.1, egress=1.0)
+    short = Trend(seconds=300.0, depths=[570.0, 580.0, 600.0] * 6, ingress=1.1, egress=1.0)
+    (problem,) = problems(served, lambda _, seconds: hour if seconds == 3600 else short)
+    assert problem.kind == "growing"
     assert problem.text == (
-        "Nothing was finished over the last 5 min: 5 messages wait, and consumers hold 3."
+        "The depth grew by 360 over the last 60 min, to 600: 1.1/s came in, 1.0/s were finished. "
+        "At this rate it reaches nsqd's default --mem-queue-size of 10,000 in 26 h."
     )
-    (problem,) = found(view(nsqd(A, topic(channel(depth=5, client_count=1)))), steady(5.0, egress=0.0))
-    assert problem.text.endswith("and none is taken.")
-    assert found(held, steady(5.0)) == []  # the rates are not known yet
 
 
-def test_requeues_and_timeouts() -> None:
-    served = view(nsqd(A, topic(channel(client_count=1))))
-    assert kinds(served, steady(egress=10.0, requeued=2.0, timed_out=0.1)) == []
-    assert kinds(served, steady(egress=10.0, requeued=5.0, timed_out=0.0)) == [("requeues", False)]
-    assert kinds(served, steady(egress=1.0, requeued=5.0, timed_out=0.0)) == [("requeues", True)]
-    assert kinds(served, steady(egress=10.0, requeued=0.0, timed_out=1.0)) == [("timeouts", False)]
-    assert kinds(served, steady(egress=0.0, requeued=0.0, timed_out=0.5)) == [("timeouts", True)]
-    assert kinds(served, steady(egress=0.0, requeued=0.05, timed_out=0.01)) == []
-    assert kinds(served, steady()) == []
+def test_deferred_messages_without_a_consumer() -> None:
+    (problem,) = found(view(nsqd(A, topic(channel(deferred_count=5)))))
+    assert (problem.kind, problem.is_bad) == ("no_consumers", False)
+    assert problem.text == "No consumer is connected, and 5 messages deferred there come due."
+    assert found(view(nsqd(A, topic(channel(deferred_count=5, client_count=1))))) == []
+
+
+def test_a_tombstoned_topic_with_messages() -> None:
+    hidden = replace(node(A, "t"), tombstoned=("t",))
+    made = replace(nsqd(A, topic(channel(depth=3, client_count=1), depth=2)), node=hidden)
+    (problem,) = found(view(made, nsqd(B, topic(channel(depth=9, client_count=1)))))
+    assert (problem.kind, problem.is_bad, problem.weight) == ("tombstoned", True, 5)
+    assert problem.text == (
+        "It is tombstoned on a:4151, so consumers do not find it there, where 5 messages wait."
+    )
+    empty = replace(nsqd(A, topic(channel(client_count=1))), node=hidden)
+    assert found(view(empty)) == []
+
+
+def test_a_channel_that_is_paused_on_one_nsqd_only() -> None:
+    paused = channel(depth=5, paused=True, client_count=1)
+    (one,) = found(view(nsqd(A, topic(paused)), nsqd(B, topic(channel(depth=7, client_count=1)))))
+    assert one.text == ("The channel is paused on a:4151, and 5 messages wait there until it is unpaused.")
+    other = nsqd(B, topic(channel(depth=7)))
+    assert kinds(view(nsqd(A, topic(paused)), other)) == [("nsqd_without_consumers", True), ("paused", False)]
+
+
+def test_what_is_not_known_yet() -> None:
+    served = nsqd(A, topic(channel(depth=2000, client_count=1)))
+    assert unknown(view(served, activity=Activity(NOW - 5, waiting=NOW - 5))) == 1
+    assert unknown(view(served, activity=Activity(NOW - 20, waiting=NOW - 20))) == 0
+    assert unknown(view(served, activity=Activity(NOW - 5, waiting=NOW - 5, finished=NOW))) == 0
+    assert unknown(view(nsqd(A, topic(channel(client_count=1))), activity=Activity(NOW))) == 0
 
 
 def test_a_channel_that_is_missing_on_an_nsqd() -> None:

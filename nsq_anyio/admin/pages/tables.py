@@ -263,10 +263,6 @@ class Consumers:
     unheard: Sequence[str]
 
 
-_TREND = 300.0
-"""The seconds of history that the health rules look at."""
-
-
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The tables of a snapshot, which all pages share.
@@ -294,8 +290,8 @@ def make_tables(snapshot: Snapshot, history: History) -> Tables:
     """Compute the tables of a snapshot."""
     now = snapshot.survey.time
 
-    def trend_of(key: Key) -> Trend | None:
-        return trend(history.recent(*key, seconds=_TREND), now)
+    def trend_of(key: Key, seconds: float) -> Trend | None:
+        return trend(history.recent(*key, seconds=seconds), now)
 
     found = problems(snapshot, trend_of)
     of_topic: dict[str, list[Problem]] = {}

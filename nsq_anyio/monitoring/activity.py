@@ -1,0 +1,86 @@
+"""The activity of channels: since when each waits, holds messages, or has failures, from survey to survey."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..http import TopicStats, Totals
+from .snapshot import NEVER, Activity, Counts, Episode, Figures, Key, Rates
+
+_SLOWEST_GAP = 60.0
+"""The most seconds from one finished message to the next that count as a pace; a longer pause is none."""
+
+_BREAK = 300.0
+"""Failures that come further apart, in seconds, are episodes of their own."""
+
+
+class Activities:
+    """Tracks the activity of channels."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, Activity] = {}
+        self._sums: Mapping[Key, Counts] = {}
+        self._time = math.nan
+
+    def update(
+        self, topics: Sequence[Totals[TopicStats]], figures: Figures, now: float
+    ) -> Mapping[Key, Activity]:
+        """Add a survey, and return the activity of each of its channels.
+
+        A channel that no nsqd that answers has is forgotten. A clock that is set back begins everything anew.
+
+        :param now: when the survey began, in Unix seconds
+        """
+        if now < self._time:
+            self._known = {}
+        found: dict[Key, Activity] = {}
+        for each in topics:
+            for channel in each.total.channels:
+                key = each.total.topic_name, channel.channel_name
+                known = self._known.get(key) or Activity(now)
+                rate, before = figures.rates.get(key), self._sums.get(key)
+                if rate is not None and before is not None:
+                    known = _counted(known, rate, before, figures.sums[key], self._time, now)
+                waits, holds = channel.depth > 0, channel.in_flight_count > 0
+                found[key] = replace(
+                    known,
+                    waiting=_since(waits, known.waiting, now),
+                    holding=_since(holds, known.holding, now),
+                )
+        self._known, self._sums, self._time = found, figures.sums, now
+        return found
+
+
+def _since(is_so: bool, since: float, now: float) -> float:
+    if not is_so:
+        return NEVER
+    return now if math.isnan(since) else since
+
+
+def _counted(
+    known: Activity, rate: Rates, before: Counts, counts: Counts, last: float, now: float
+) -> Activity:
+    """Add what happened since the last survey."""
+    requeued, timed_out = counts.requeued - before.requeued, counts.timed_out - before.timed_out
+    if requeued > 0 or timed_out > 0 or rate.egress > 0:
+        known = replace(known, holding=NEVER)
+    if requeued > 0:
+        known = replace(known, requeues=_continued(known.requeues, requeued, now))
+    if timed_out > 0:
+        known = replace(known, timeouts=_continued(known.timeouts, timed_out, now))
+    if rate.egress > 0:
+        since = known.seen if math.isnan(known.finished) else known.finished
+        count = max(rate.egress * (now - last), 1.0)
+        gap = min((now - since) / count, _SLOWEST_GAP)
+        pace = gap if math.isnan(known.pace) else known.pace + (gap - known.pace) / 4
+        known = replace(known, finished=now, pace=pace)
+    return known
+
+
+def _continued(episode: Episode | None, count: int, now: float) -> Episode:
+    """Add failures to an episode, or begin a new one."""
+    if episode is None or now - episode.last > _BREAK:
+        return Episode(count, now, now)
+    return Episode(episode.count + count, episode.began, now)
