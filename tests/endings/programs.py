@@ -167,7 +167,7 @@ def collect_what_is_left() -> None:
     second signal may end the clean-up of `asyncio.run`, which then leaves tasks unfinished: AnyIO keeps them
     for ever, since the values of its weak dictionary of tasks refer to their keys.
     """
-    _asyncio._task_states.clear()
+    _asyncio._task_states.clear()  # pyright: ignore[reportUnknownMemberType]
     gc.collect()
 
 
