@@ -16,7 +16,7 @@ A snapshot is immutable, so threads can read it while the next one is made.
 
 from __future__ import annotations
 
-from .health import Problem, problems
+from .health import Problem, problems, unknown
 from .history import History, Series
 from .history_file import HistoryFile, HistoryFileUnusable, history_kept
 from .meter import Meter
@@ -43,4 +43,5 @@ __all__ = [
     "history_kept",
     "problems",
     "trend",
+    "unknown",
 ]

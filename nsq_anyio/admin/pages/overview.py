@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from ...monitoring import Counts, Problem, Rates
+from ...monitoring import Counts, Problem, Rates, unknown
 from .charts import history_path, lines, row_lines
 from .listing import Columns, listing
 from .request import PageRequest, Values
@@ -34,6 +34,7 @@ async def overview(request: PageRequest) -> Values:
     return {
         "tables": tables,
         "problems": summary(tables.problems),
+        "unknown": unknown(request.snapshot),
         "stuck": sum(bool(row.problems) for row in tables.topics.values()),
         "names": {row.node.url: row.name for row in nodes},
         "busiest": busiest,
