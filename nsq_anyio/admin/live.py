@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,6 +28,46 @@ _MOST_VIEWERS = 200
 _IDLE = 15.0
 
 
+class Viewers:
+    """The streams to viewers. When there are too many, an address with several gives one up for another.
+
+    :param most: the most streams at a time
+    """
+
+    def __init__(self, most: int = _MOST_VIEWERS) -> None:
+        self._most = most
+        self._streams: dict[str, list[anyio.CancelScope]] = {}  # by address, the longest first
+
+    def has_room(self, address: str) -> bool:
+        """Return whether a stream may begin: few are open, or some address has two more than this one."""
+        return sum(map(len, self._streams.values())) < self._most or (
+            len(self._streams[self._fullest]) >= len(self._streams.get(address, ())) + 2
+        )
+
+    @contextmanager
+    def stream(self, address: str) -> Generator[None]:
+        """Keep a stream's place in this block, which is left when the place goes to another address.
+
+        The caller has asked `has_room`.
+        """
+        scope = anyio.CancelScope()
+        if sum(map(len, self._streams.values())) >= self._most:
+            self._streams[self._fullest].pop(0).cancel()
+        self._streams.setdefault(address, []).append(scope)
+        try:
+            with scope:
+                yield
+        finally:
+            # Without those that gave up their places, and with those that came since.
+            left = [each for each in self._streams.pop(address, ()) if each is not scope]
+            if left:
+                self._streams[address] = left
+
+    @property
+    def _fullest(self) -> str:
+        return max(self._streams, key=lambda each: len(self._streams[each]))
+
+
 class Live:
     """Serves the snapshots of one `Watch`.
 
@@ -41,7 +82,7 @@ class Live:
     def __init__(self, access: Access, watch: Watch) -> None:
         self._access = access
         self._watch = watch
-        self._viewers = 0
+        self._viewers = Viewers()
         self._headline: tuple[Snapshot, bytes] | None = None
         metrics = self._checked(_Metrics(watch).answer)
         self.routes: Mapping[tuple[str, str], Answering] = {
@@ -64,26 +105,29 @@ class Live:
         columns = {name: list(map(_known, values)) for name, values in series.values.items()}
         return json_response({"times": list(series.times), **columns})
 
-    async def _events(self, _: Request) -> StreamedResponse:
-        if self._viewers >= _MOST_VIEWERS:
+    async def _events(self, request: Request) -> StreamedResponse:
+        address = request.remote.rpartition(":")[0]
+        if not self._viewers.has_room(address):
             raise Refusal(503, "TOO_MANY_VIEWERS")
-        return StreamedResponse(200, self._send_snapshots, EVENT_STREAM)
+
+        async def send(write: Write) -> None:
+            if self._viewers.has_room(address):  # others may have come in between
+                with self._viewers.stream(address):
+                    await self._send_snapshots(write)
+
+        return StreamedResponse(200, send, EVENT_STREAM)
 
     async def _send_snapshots(self, write: Write) -> None:
-        self._viewers += 1
-        try:
-            snapshot: Snapshot | None = None
-            while True:
-                new = snapshot
-                with anyio.move_on_after(_IDLE):
-                    new = await self._watch.after(snapshot)
-                if new is None or new is snapshot:
-                    await write(KEEP_ALIVE)
-                    continue
-                snapshot = new
-                await write(self._event(snapshot))
-        finally:
-            self._viewers -= 1
+        snapshot: Snapshot | None = None
+        while True:
+            new = snapshot
+            with anyio.move_on_after(_IDLE):
+                new = await self._watch.after(snapshot)
+            if new is None or new is snapshot:
+                await write(KEEP_ALIVE)
+                continue
+            snapshot = new
+            await write(self._event(snapshot))
 
     def _event(self, snapshot: Snapshot) -> bytes:
         """Return the event of a snapshot, made once for all viewers."""
