@@ -110,6 +110,14 @@ def test_a_configuration_file(cluster: tuple[str, list[Server]], tmp_path: Path)
         end(process)
 
 
+def test_a_loopback_address_serves_no_other_names(cluster: tuple[str, list[Server]]) -> None:
+    with running("admin", f"--nsqd-http-address={cluster[1][0].http_url}", ANY_PORT) as process:
+        url = address(process)
+        for host, status in (("localhost:4171", 200), ("[::1]:4171", 200), ("rebound.example:4171", 403)):
+            assert ask(f"{url}/api/topics", headers={"Host": host}).status_code == status
+        end(process)
+
+
 def test_requests_in_flight_do_not_delay_the_end(cluster: tuple[str, list[Server]]) -> None:
     arguments = ["--lookupd-http-address=192.0.2.1:4161", "--http-client-request-timeout=1h"]
     with running("admin", *arguments, ANY_PORT) as process:

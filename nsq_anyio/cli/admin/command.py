@@ -50,7 +50,8 @@ class AdminFlags(Flags):
     )
     read_only: bool = go_switch("Refuse all actions, and show none.")
     allowed_host: Sequence[str] = flag(
-        "A host name that requests may be addressed to; repeatable. Without this flag, any.",
+        "A host name that requests may be addressed to; repeatable. [default: localhost and the host of "
+        "--http-address if that is a loopback address, otherwise any]",
         multiple=True,
         metavar="HOST",
     )
@@ -129,7 +130,7 @@ def admin(flags: AdminFlags) -> None:
         acl_http_header=flags.acl_http_header,
         read_only=flags.read_only,
         allow_config_from_cidr=flags.allow_config_from_cidr,
-        allowed_hosts=flags.allowed_host,
+        allowed_hosts=flags.allowed_host or _hosts_of_loopback(address.host),
         notification_http_endpoint=flags.notification_http_endpoint or None,
         timeout=cluster.timeout,
         poll_interval=flags.poll_interval,
@@ -157,6 +158,16 @@ def admin(flags: AdminFlags) -> None:
         _log.warning("everybody who reaches %s may delete topics: see --admin-user", flags.http_address)
     quiet_garbage_collector()
     run_servers(partial(start, address, application), flags.backend)
+
+
+def _hosts_of_loopback(host: str) -> Sequence[str]:
+    """Return the names of a loopback address, or nothing for another.
+
+    A page of another site can give its own name this machine's address (DNS rebinding), and then read all
+    that the dashboard shows to this machine's users.
+    """
+    names = ("localhost", "127.0.0.1", "::1")
+    return (*names, host) if host in names or host.startswith("127.") else ()
 
 
 def _reported(value: object) -> object:
