@@ -111,7 +111,7 @@ class _Cluster:
             raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error
 
     def ports(self) -> dict[str, _Ports]:
-        """Return the ports of all servers, by their names."""
+        """Return the ports of all servers, by name."""
         if not self.flags.free_ports:
             return _usual_ports(self.nsqds)
         names, file = [_NSQLOOKUPD, *self.nsqds], self._ports_file

@@ -229,7 +229,7 @@ async def _put_back(
     done: list[tuple[SpoolInfo, int, list[Place]]],
     may_clear: Callable[[SpoolInfo, SpoolInfo | None], bool],
 ) -> None:
-    """Publish one spool after another; add each to ``done``, with its rows and the files that are left."""
+    """Publish one spool after another; add each to ``done``, with the number of rows and the files left."""
     import anyio.to_thread
 
     from ...producer import produce

@@ -72,7 +72,7 @@ def send_leftovers(work_dir: Path, output: RemotePlace) -> None:
 
 
 def _send(path: Path, target: RemotePlace) -> None:
-    # The rest may be half a line or member: it was not synced, so its messages were not finished.
+    # The messages of a partial line or member at the end were not synced, so they were not finished.
     os.truncate(path, whole_length(path))
     if not path.stat().st_size:
         path.unlink()
