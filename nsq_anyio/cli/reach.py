@@ -79,7 +79,7 @@ async def _check(
 
 
 async def _problems(calls: Sequence[_Call]) -> list[str]:
-    """Make all ``calls``, and return the errors of those that failed."""
+    """Make all ``calls``, and return their errors."""
     problems: list[str] = []
 
     async def attempt(call: _Call) -> None:

@@ -135,7 +135,7 @@ def _check_directory(directory: Path) -> None:
 
 @contextmanager
 def leftovers_moved(options: FileOptions) -> Generator[None]:
-    """With a URL, lock the work directory for the block; first, move what a killed process has left.
+    """With a URL, lock the work directory for the block, and first move the files of a killed process.
 
     :raises click.ClickException: if the directory is locked or holds other files, or a file cannot be moved
     """
