@@ -197,8 +197,7 @@ class Client(anyio.AsyncContextManagerMixin):
         url, shown = server.endpoint(path, parameters or {})
         timeout = self._timeout + extra_time
         reply: Reply | None = None
-        # httpx bounds single operations only: a server that sends one byte a second would keep us waiting
-        # forever.
+        # httpx bounds single operations only: a server that sends one byte a second would never time out.
         with anyio.move_on_after(timeout):
             headers = await authorized(self._headers, self._authorization, shown)
             while reply is None:

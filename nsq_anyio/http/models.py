@@ -202,7 +202,7 @@ class Node:
     :ivar broadcast_address: the host where clients reach it
     :ivar tcp_port: for clients; negative when it listens on a unix socket
     :ivar http_port: as ``tcp_port``, for HTTP
-    :ivar topics: its topics, sorted; only `Cluster.nodes` fills them in
+    :ivar topics: its topics, sorted; empty from `Cluster.producers`
     :ivar tombstoned: the ``topics`` that some nsqlookupd hides
     :ivar nsqlookupds: the URLs of the nsqlookupds that know it, among those asked
     """

@@ -85,8 +85,8 @@ class Survey:
     def topics(self, before: Iterable[Totals[TopicStats]] = ()) -> tuple[Totals[TopicStats], ...]:
         """Add up the statistics of each topic over all nsqds, sorted by topic; computed at each call.
 
-        :param before: the result for an earlier survey of this cluster; an unchanged topic is the same object
-            as there, and costs almost nothing
+        :param before: the result for an earlier survey of this cluster; a topic whose statistics are the same
+            objects as there costs almost nothing
         """
         rows = {each.node.url: each.stats.topics for each in self.nsqds if not each.error}
         return totals_by_topic(rows, before)
