@@ -28,7 +28,7 @@ class Pace:
     """Stretches the polling interval to bound the CPU time of polls.
 
     A poll's cost is the CPU time of the process from its beginning to its end, plus the time that `charge`
-    adds for the work on its result. Other work of the process during a poll is included, so the cheapest of
+    has added since the previous poll, for the work on its result. Other work of the process during a poll is included, so the cheapest of
     the last three polls decides. The first poll, which reads everything, is ignored.
 
     :param interval: the requested interval in seconds
@@ -102,10 +102,10 @@ class Registrations:
 _log = logging.getLogger(__name__)
 
 MOST_REMEMBERED = 1000
-"""The most nsqds that are remembered, and asked even if no nsqlookupd lists them; the oldest are dropped."""
+"""The most nsqds that are remembered, and asked even if no nsqlookupd lists them; the longest unseen are dropped."""
 
 _LEAST_INTERVAL = 1.0
-"""The least seconds between two polls; over a shorter time, rates jump."""
+"""The least seconds from one poll to the next if `Poller.poll_soon` hurries it; over a shorter time, rates jump."""
 
 
 class Surveyed(Protocol):
@@ -192,9 +192,9 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._hurried.set()
 
     def charge(self, seconds: float) -> None:
-        """Count CPU time spent on the last snapshot as a part of its poll.
+        """Add CPU time spent on the last snapshot to the cost of the next poll.
 
-        :param seconds: of CPU, spent since that poll has ended
+        :param seconds: the CPU time, spent since the last poll ended
         """
         self._pace.charge(seconds)
 
