@@ -74,7 +74,7 @@ class HistoryFile:
     def load(self, history: History) -> int:
         """Restore a history; return the number of restored series.
 
-        Series that were stored with other steps, and series beyond the history's ``most_series``, are left out.
+        Series with other steps, and series beyond the history's ``most_series``, are left out.
         """
         by_key: dict[Key, dict[float, RingState]] = {}
         with closing(self._connection.execute("SELECT * FROM ring")) as rows:

@@ -38,8 +38,8 @@ class _Topic:
 
     :ivar totals: the sums over the nsqds that answered; None if none of them has the topic
     :ivar measures: by the URL of the nsqd; for nsqds that did not answer, from their last answer
-    :ivar counters: the sums over all nsqds, in the order of `Counts`, by channel; "" is the topic. The sums of
-        a channel that is gone are kept with the topic, so that they continue if it is created again
+    :ivar counters: the sums over all nsqds, in the order of `Counts`, by channel; "" is the topic. The sums
+        of a channel that is gone are kept with the topic, so that they continue if it is created again
     :ivar sums: the same for `Figures`, without channels that are gone
     """
 
@@ -52,8 +52,8 @@ class _Topic:
 class Meter:
     """Computes rates, and sums that never decrease, from successive surveys.
 
-    An nsqd contributes to the rates from the second survey that it answers. Its first counts are added only to
-    sums that begin with them. After a restart its counters begin at zero. So an nsqd that comes, goes or
+    An nsqd contributes to the rates from the second survey that it answers. Its first counts go only
+    into sums that no earlier survey had. After a restart its counters begin at zero. So an nsqd that comes, goes or
     restarts distorts nothing. For each nsqd of the last survey, only its last answer is kept.
     """
 

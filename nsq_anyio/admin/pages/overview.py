@@ -50,7 +50,7 @@ async def overview(request: PageRequest) -> Values:
 
 
 def summary(problems: Sequence[Problem]) -> list[tuple[Problem, int]]:
-    """Return the first problems of each kind, each with 0. One more stands for the rest of its kind, with their number."""
+    """Return the first problems of each kind, each with 0; one more has the number of the rest."""
     found: list[tuple[Problem, int]] = []
     counts = Counter((problem.kind, problem.is_bad) for problem in problems)
     seen: Counter[tuple[str, bool]] = Counter()

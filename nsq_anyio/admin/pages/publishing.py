@@ -16,8 +16,8 @@ from .message_access import in_dialog, topic_of
 from .request import PageError, PageRequest
 
 _MAX_FORM_SIZE = 2 * 1024 * 1024
-"""nsqd accepts messages of up to 1 MiB by default. A byte that the form escapes takes three, so a message of that
-size fits if fewer than half of its bytes are escaped."""
+"""nsqd accepts messages of up to 1 MiB by default. A byte that the form escapes takes three, so
+such a message fits if fewer than half of its bytes are escaped."""
 
 
 @in_dialog
