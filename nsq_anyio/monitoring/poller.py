@@ -131,8 +131,8 @@ class Poller(anyio.AsyncContextManagerMixin):
     However many readers there are, the servers are asked once per interval. A survey that takes longer delays
     the next one. Servers that begin to fail, and servers that answer again, are logged once.
 
-    nsqlookupd drops an nsqd from its list when the nsqd crashes, and also when the two cannot reach each other. So
-    such an nsqd is still asked for a while, and its failure is a part of each survey.
+    nsqlookupd drops an nsqd from its list when the nsqd crashes, and also when the two cannot reach each
+    other. So such an nsqd is still asked for a while, and its failure is a part of each survey.
 
     :param cluster: the cluster, open
     :param interval: seconds from the beginning of one survey to that of the next, 0.01 or more; default 15
