@@ -13,7 +13,7 @@ from .trend import LEAST_SECONDS, Trend, TrendOf
 
 
 def problems(snapshot: Snapshot, trend_of: TrendOf) -> list[Problem]:
-    """Return all problems: the bad ones first; among these and the others, servers before topics."""
+    """Return all problems: bad ones before others, then servers before topics, then by weight."""
     found = [*server_problems(snapshot.survey), *topic_problems(snapshot, trend_of)]
     return sorted(
         found, key=lambda each: (not each.is_bad, not each.server, -each.weight, each.topic, each.text)

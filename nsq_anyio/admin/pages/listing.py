@@ -61,7 +61,7 @@ class Listing(Generic[RowT]):
         return _href({"q": self.search, "sort": self.sort, "filter": self.filter}, changes)
 
     def sort_href(self, column: str) -> str:
-        """Return the query that sorts by a column, numbers in descending order; a second click reverses."""
+        """Return the query that sorts by a column, numbers in descending order; then in reverse."""
         order = f"-{column}" if column in self.descending_first else column
         if self.sort == order:
             order = order.removeprefix("-") if order.startswith("-") else f"-{order}"
