@@ -53,8 +53,8 @@ class Meter:
     """Computes rates, and sums that never decrease, from successive surveys.
 
     An nsqd contributes to the rates from the second survey that it answers. Its first counts go only into
-    sums that no earlier survey had. After a restart its counters begin at zero. So an nsqd that comes, goes or
-    restarts distorts nothing. For each nsqd of the last survey, only its last answer is kept.
+    sums that no earlier survey had. After a restart its counters begin at zero. So an nsqd that comes, goes
+    or restarts distorts nothing. For each nsqd of the last survey, only its last answer is kept.
     """
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from .request import PageError, PageRequest
 
 _MAX_FORM_SIZE = 2 * 1024 * 1024
 """nsqd accepts messages of up to 1 MiB by default. A byte that the form escapes takes three, so
-such a message fits if fewer than half of its bytes are escaped."""
+a text of that size fits if fewer than half of its bytes are escaped."""
 
 
 @in_dialog
