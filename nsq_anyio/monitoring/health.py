@@ -13,7 +13,7 @@ from .trend import LEAST_SECONDS, Trend, TrendOf
 
 
 def problems(snapshot: Snapshot, trend_of: TrendOf) -> list[Problem]:
-    """Return all problems: first of servers, then of topics, each with the worst first."""
+    """Return all problems: bad ones before others, then servers before topics, then by weight."""
     found = [*server_problems(snapshot.survey), *topic_problems(snapshot, trend_of)]
     return sorted(
         found, key=lambda each: (not each.is_bad, not each.server, -each.weight, each.topic, each.text)
@@ -44,12 +44,12 @@ class Problem:
     """Something that is stuck or wrong.
 
     :ivar kind: the rule, such as ``no_consumers``
-    :ivar is_bad: whether messages are held up or a server is gone; otherwise it deserves a look
+    :ivar is_bad: whether messages are held up or a server fails; False if it only deserves a look
     :ivar text: what is wrong, in a sentence
     :ivar topic: the topic; empty if it is about a server
     :ivar channel: the channel; empty if it is about a topic or a server
     :ivar server: the URL of the nsqd or nsqlookupd; empty if it is about a topic or channel
-    :ivar weight: its rank among problems of its kind, such as the number of waiting messages
+    :ivar weight: its severity, such as the number of waiting messages; heavier problems come first
     """
 
     kind: str
@@ -137,7 +137,7 @@ def topic_problems(snapshot: Snapshot, trend_of: TrendOf) -> Iterator[Problem]:
         for channel in topic.channels:
             key = topic.topic_name, channel.channel_name
             yield from _of_channel(key, channel)
-            # A new channel has no trend, and without a consumer none can be slow.
+            # A new channel has no trend, and only consumers can be slow.
             if channel.client_count and (trend := trend_of(key)) is not None:
                 yield from _slow(key, channel, trend)
 
@@ -179,7 +179,7 @@ def _on_channel(key: Key, kind: str, text: str, weight: float, *, is_bad: bool) 
 
 
 def _slow(key: Key, channel: ChannelStats, trend: Trend) -> Iterator[Problem]:
-    """Yield the problems of a channel whose consumers cannot keep up or fail."""
+    """Yield the problems of a channel whose consumers fail or cannot keep up."""
     over = f"over the last {_minutes(trend.seconds)}"
     if channel.depth and not channel.paused:
         if trend.egress == 0 and min(trend.depths) > 0 and trend.seconds >= LEAST_SECONDS:

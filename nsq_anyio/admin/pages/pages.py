@@ -84,7 +84,7 @@ _SECURITY_HEADERS = (
     ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
 )
-"""The headers of every page and file: it runs only the scripts of this package, and no site may frame it."""
+"""The headers of every page and file: only scripts of this server run, and no site may frame a page."""
 
 _FIRST_POLL = 5.0
 _MOST_RENDERED = 32 * 1024 * 1024
@@ -93,7 +93,8 @@ _MOST_RENDERED = 32 * 1024 * 1024
 class Pages:
     """Answers requests for pages and static files.
 
-    A page is rendered once for each snapshot and set of permissions, however many users look at it.
+    A shared page is rendered once for each snapshot, address and set of permissions, however many users look
+    at it.
 
     :param base: the prefix of each path, without a slash at its end
     :ivar routes: the handlers by method and path, without the prefix
@@ -179,7 +180,7 @@ def _secured(response: _Response) -> _Response:
 
 
 def _layout(request: Request) -> str:
-    """Return the template around a page: htmx asks for a part of one, unless it restores its history."""
+    """Return the layout of a page: a fragment for htmx, unless it restores its history."""
     headers = request.headers
     is_part = "hx-request" in headers and "hx-history-restore-request" not in headers
     return "fragment.html" if is_part else "base.html"
