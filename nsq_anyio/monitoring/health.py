@@ -143,16 +143,14 @@ def topic_problems(snapshot: Snapshot, trend_of: TrendOf) -> Iterator[Problem]:
 
 
 def _of_topic(topic: TopicStats) -> Iterator[Problem]:
-    if topic.paused and topic.depth:
-        kind, text = (
-            "paused",
-            f"The topic is paused, and {messages_wait(topic.depth)} in it until it is unpaused.",
-        )
-    elif not topic.channels and topic.depth:
-        kind, text = (
-            "no_channels",
-            f"It has no channel, and {messages_wait(topic.depth)} until the first one is created.",
-        )
+    if not topic.depth:
+        return
+    if topic.paused:
+        kind = "paused"
+        text = f"The topic is paused, and {messages_wait(topic.depth)} in it until it is unpaused."
+    elif not topic.channels:
+        kind = "no_channels"
+        text = f"It has no channel, and {messages_wait(topic.depth)} until the first one is created."
     else:
         return
     yield Problem(kind=kind, topic=topic.topic_name, text=text, weight=topic.depth)
@@ -162,12 +160,11 @@ def _of_channel(key: Key, channel: ChannelStats) -> Iterator[Problem]:
     if not channel.depth:
         return
     if channel.paused:
-        kind, text = (
-            "paused",
-            f"The channel is paused, and {messages_wait(channel.depth)} until it is unpaused.",
-        )
+        kind = "paused"
+        text = f"The channel is paused, and {messages_wait(channel.depth)} until it is unpaused."
     elif not channel.client_count:
-        kind, text = "no_consumers", f"No consumer is connected, and {messages_wait(channel.depth)}."
+        kind = "no_consumers"
+        text = f"No consumer is connected, and {messages_wait(channel.depth)}."
     else:
         return
     yield _on_channel(key, kind, text, channel.depth, is_bad=not channel.paused)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 import anyio
 
 from ...monitoring import Snapshot, Watch
-from ...serving.asgi import StreamedResponse
+from ...serving.asgi import StreamedResponse, StreamingHandler
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
 from ...serving.nsq_router import parameters
@@ -26,7 +26,6 @@ from .request import Context, Endpoint, Page, PageError, PageRequest
 from .tail import live, permit_draining, stream
 from .topics import channel, topic, topics
 
-Answering: TypeAlias = Callable[[Request], Awaitable[Response | StreamedResponse]]
 _Response = TypeVar("_Response", Response, StreamedResponse, Response | StreamedResponse)
 
 PAGES: Mapping[str, Page] = {
@@ -110,7 +109,7 @@ class Pages:
         routes = {key: partial(self._answer, target, key[1]) for key, target in targets.items()}
         routes["GET", ""] = routes["GET", "/"]
         routes |= {("HEAD", path): handle for (method, path), handle in routes.items() if method == "GET"}
-        self.routes: Mapping[tuple[str, str], Answering] = routes
+        self.routes: Mapping[tuple[str, str], StreamingHandler] = routes
 
     def file(self, request: Request) -> Response | None:
         """Return the static file that is requested; None if there is none."""
