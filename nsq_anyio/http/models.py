@@ -32,8 +32,8 @@ _NANOSECONDS = 1e9
 class Producer:
     """An nsqd as nsqlookupd knows it.
 
-    An nsqd that reported invalid values is kept with defaults, so that it cannot hide the others; its
-    properties then raise `InvalidAddress`.
+    An nsqd that reported invalid values is kept with defaults, so that it cannot hide the others;
+    ``address`` and ``http_url`` then raise `InvalidAddress`.
 
     :ivar remote_address: its end of the connection to nsqlookupd, ``host:port``
     :ivar broadcast_address: the host where clients reach it
