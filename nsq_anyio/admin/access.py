@@ -73,7 +73,7 @@ class Access:
     def check_action(self, request: Request) -> None:
         """Check that the user may act, and that no page of another site can have sent the request.
 
-        :raises Refusal: 403 if the user may not act; 415 for a body that an HTML form can send
+        :raises Refusal: 403 if the user may not act; 415 if a browser sent a body that is not JSON
         """
         self.check_user(request)
         headers = request.headers

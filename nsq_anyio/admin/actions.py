@@ -87,7 +87,8 @@ class Actions:
 
         The caller has checked that ``request`` may act.
 
-        :raises UpstreamError: if no server says which nsqds have the topic
+        :raises UpstreamError: if no server says which nsqds have the topic or, for a tombstone, which nsqds
+            there are
         :raises UnknownNode: if no server knows an nsqd ``command.node``
         """
         if command.action == "create":

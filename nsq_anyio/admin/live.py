@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import anyio
 
 from ..monitoring import Poller, Snapshot, Watch
 from ..monitoring.history import MEASURES, measured
-from ..serving.asgi import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
+from ..serving.asgi import (
+    EVENT_STREAM,
+    KEEP_ALIVE,
+    StreamedResponse,
+    StreamingHandler,
+    Write,
+    server_sent_event,
+)
 from ..serving.compression import accepts_gzip
 from ..serving.http_messages import Request, Response
 from ..serving.nsq_api import Refusal, arguments, json_response, plain_response
@@ -21,8 +28,6 @@ from .access import Access
 
 if TYPE_CHECKING:
     from ..instrumentation.prometheus import Exposition
-
-Answering: TypeAlias = Callable[[Request], Awaitable[Response | StreamedResponse]]
 
 _MOST_VIEWERS = 200
 _IDLE = 15.0
@@ -85,14 +90,14 @@ class Live:
         self._viewers = Viewers()
         self._headline: tuple[Snapshot, bytes] | None = None
         metrics = self._checked(_Metrics(watch).answer)
-        self.routes: Mapping[tuple[str, str], Answering] = {
+        self.routes: Mapping[tuple[str, str], StreamingHandler] = {
             ("GET", "/events"): self._checked(self._events),
             ("GET", "/history"): self._checked(self._history),
             ("GET", "/metrics"): metrics,
             ("HEAD", "/metrics"): metrics,
         }
 
-    def _checked(self, handler: Answering) -> Answering:
+    def _checked(self, handler: StreamingHandler) -> StreamingHandler:
         async def handle(request: Request) -> Response | StreamedResponse:
             self._access.check_host(request)
             return await handler(request)

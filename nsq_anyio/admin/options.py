@@ -30,11 +30,11 @@ class AdminOptions:
     :ivar read_only: whether all actions and changes of the configuration are refused
     :ivar allow_config_from_cidr: the network from which ``/config`` may be used; empty for any
     :ivar allowed_hosts: the host names, without ports, that a request may be addressed to; if empty, any.
-        ``/ping`` is answered for any host
+        ``/ping`` and static files are answered for any host
     :ivar notification_http_endpoint: the URL to which each action is posted, or None
-    :ivar timeout: seconds for one step on one server, 0.001 or more
+    :ivar timeout: seconds for one step on one server, 0.001 or more; nsqadmin waits 5
     :ivar max_reply_size: the most bytes that are read of a server's answer, 1 or more; an answer may have one
-        JSON value for each 16 bytes of this limit. nsqadmin has no limit
+        JSON value for each 16 bytes of this limit, and at least 1000. nsqadmin has no limit
     :ivar headers: sent to the servers that were given, such as ``{"Authorization": "Bearer ..."}``, and never
         to nsqds that nsqlookupds name
     :ivar ssl_context: for ``https``; the default trusts the system's certificate authorities

@@ -12,7 +12,7 @@ Each command is a package, or `completion`. These modules run commands, or are s
     toml_file                      TOML files with flags
     logs  flag_names               the log; the library's errors, with flags in place of options
     flags                          the flags that several commands share
-    clients  reach  http_address   consumers and producers of flags; checks that servers are reachable
+    clients  reach  http_address   consumers and producers made from flags; checks that servers are reachable
     output  display  timings       bytes to shared descriptors; tables and progress; request times
 """
 

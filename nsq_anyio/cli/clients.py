@@ -1,4 +1,4 @@
-"""Consumers and producers with the servers and options that flags give."""
+"""Consumers and producers made from flags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def consume_from(
     max_in_flight: int | None,
     dead_letter: DeadLetter | None = None,
 ) -> AbstractAsyncContextManager[Consumer]:
-    """Return a consumer; the other parameters are those of `nsq_anyio.consume`."""
+    """Return a consumer; ``topic`` and the later parameters are those of `nsq_anyio.consume`."""
     from ..consumer import consume  # a command that only publishes does not need it
 
     return consume(

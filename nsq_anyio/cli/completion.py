@@ -1,7 +1,7 @@
-"""``nsq-anyio completion``: the scripts for bash, zsh and fish, and the requests that these make.
+"""``nsq-anyio completion``: scripts for bash, zsh and fish, and the answers to their requests.
 
-click completes commands and flags, but not the values in ``--flag=value`` and ``-flag value``. With its
-script, bash completes no addresses either, because bash breaks words at ``:`` and ``=``.
+click completes commands and flags, but not the values in ``--flag=value`` and ``-flag value``. click's script
+for bash completes no addresses either, because bash breaks words at ``:`` and ``=``.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _NSQADMIN = {
     "proxy_graphite": "proxy-graphite",
     "statsd_interval": "statsd-interval",
 }
-"""The flags of nsqadmin's keys whose names or values differ from the flags'."""
+"""nsqadmin's keys with another name than their flag, or with values in another form; the flag of each."""
 
 
 class _InvalidEntryError(Exception):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..consumer import Consumer, Handler
 
 Start: TypeAlias = Callable[[AsyncExitStack], Awaitable[object]]
-"""Enters the servers into the stack and prints where they listen."""
+"""Enters the servers into the stack, and prints or logs their addresses."""
 
 Main: TypeAlias = Callable[[], Awaitable[object]]
 

@@ -33,16 +33,24 @@ _PATIENCE = 1.0
 """Seconds to wait for the answer; a silent server passes, as it may recover."""
 
 
-async def check_reachable(source: Source, consumer: ConsumerFlags) -> None:
-    """Check that at least one server of a source is reachable.
+async def check_reachable(
+    servers: Source | Destination, flags: ConsumerFlags | ProducerFlags, *, all_of_them: bool = False
+) -> None:
+    """Check that servers are reachable: at least one, or ``all_of_them``.
 
-    One of several is enough: the others may come back. If none is reachable, wrong addresses are more likely
-    than servers that start later.
+    If one of several is reachable, the others may come back. If none is, wrong addresses are more likely than
+    servers that start later.
 
-    :raises click.ClickException: if no server is reachable, or a server is not an nsqd
+    :raises click.ClickException: if too few servers are reachable, or a server is not an nsqd
     :raises InvalidOption: if a file named by the TLS flags cannot be used
     """
-    await _check(source, consumer, all_of_them=False)
+    calls = [
+        *_nsqds(servers.nsqd or (), flags.connection),
+        *_nsqlookupds(servers.nsqlookupd or (), flags.options),
+    ]
+    problems = await _problems(calls)
+    if len(problems) >= (1 if all_of_them else len(calls)):
+        raise click.ClickException("; ".join(problems))
 
 
 def once_reachable(source: Source, consumer: ConsumerFlags, main: Draining) -> Draining:
@@ -55,31 +63,8 @@ def once_reachable(source: Source, consumer: ConsumerFlags, main: Draining) -> D
     return run
 
 
-async def check_destination_reachable(
-    destination: Destination, producer: ProducerFlags, *, all_of_them: bool
-) -> None:
-    """Check that the servers of a destination are reachable; one is enough unless ``all_of_them`` are needed.
-
-    :raises click.ClickException: if too few servers are reachable, or a server is not an nsqd
-    :raises InvalidOption: if a file named by the TLS flags cannot be used
-    """
-    await _check(destination, producer, all_of_them=all_of_them)
-
-
-async def _check(
-    servers: Source | Destination, flags: ConsumerFlags | ProducerFlags, *, all_of_them: bool
-) -> None:
-    calls = [
-        *_nsqds(servers.nsqd or (), flags.connection),
-        *_nsqlookupds(servers.nsqlookupd or (), flags.options),
-    ]
-    problems = await _problems(calls)
-    if len(problems) >= (1 if all_of_them else len(calls)):
-        raise click.ClickException("; ".join(problems))
-
-
 async def _problems(calls: Sequence[_Call]) -> list[str]:
-    """Make all ``calls``, and return the errors of those that failed."""
+    """Make all ``calls``, and return their errors."""
     problems: list[str] = []
 
     async def attempt(call: _Call) -> None:

@@ -1,4 +1,4 @@
-"""Request times in the log, summarized after every given number of requests."""
+"""Request times, summarized in the log."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _log = logging.getLogger(__name__)
 class Timings:
     """Collects request times for each destination, and for all destinations together.
 
-    :param names: the names of the destinations that are known beforehand; others are added as they appear
-    :param every: requests per log line; 0 logs nothing
+    :param names: the destinations that are known beforehand; others are added as they appear
+    :param every: messages per log line; 0 logs nothing
     """
 
     def __init__(self, names: Iterable[str], every: int) -> None:
@@ -58,5 +58,5 @@ class _Times:
 
 
 def _percentile(times: list[float], part: float) -> float:
-    """Return the smallest of the sorted ``times`` that is no less than a fraction ``part`` of them."""
+    """Return the smallest of the sorted ``times`` that at least a fraction ``part`` of them do not exceed."""
     return times[max(math.ceil(part * len(times)) - 1, 0)]

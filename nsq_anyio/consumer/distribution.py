@@ -23,7 +23,7 @@ from ..address import NsqdAddress
 from ..connection import Connection
 from ..events import Emitter, RdyChanged
 from ..options import ConsumerOptions
-from ..policy.outstanding import Outstanding
+from ..policy.lowered_rdy import LoweredRdy
 from ..policy.rdy import ConnectionRdy, RdyPolicy, plan
 from ..protocol import commands
 from .backoff_timer import BackoffTimer
@@ -269,7 +269,7 @@ class ReadyCount:
         self._in_flight = in_flight
         self._emit = emit
         self._slots: list[Slot] = []
-        self._outstanding = Outstanding()
+        self._outstanding = LoweredRdy()
         self._turn_changed_at = 0.0
         self._max_rdy_count = 0
         self._put: Callable[[bytes], None] | None = None

@@ -52,7 +52,7 @@ class Client(anyio.AsyncContextManagerMixin):
     :param timeout: seconds for a whole request, from connecting to the last byte of its answer, 0.001 or
         more; default 10
     :param max_reply_size: the largest answer that is read, in bytes, 1 or more; default 64 MiB. JSON
-        may have one value for each 16 bytes of this limit, but always 1000, so that its memory is bounded too
+        may have one value for each 16 bytes of this limit, and at least 1000: its memory is bounded, too
     :param headers: sent with each request, such as ``{"Authorization": "Bearer ..."}``
     :param authorization: a plain or async function that returns the header ``Authorization``, for tokens that
         expire; called before each request, within the request's ``timeout``
@@ -66,7 +66,8 @@ class Client(anyio.AsyncContextManagerMixin):
 
     Every request raises:
 
-    :raises HTTPUnavailable: if no answer came in time; the server may have executed the request
+    :raises HTTPUnavailable: if no answer came in time; the server may have executed the request, unless the
+        error says that it was not asked
     :raises HTTPStatusError: if the server refused
     :raises HTTPInvalidReply: if the answer is too large, or not a reply of that endpoint
     :raises Closed: outside the block
@@ -197,8 +198,7 @@ class Client(anyio.AsyncContextManagerMixin):
         url, shown = server.endpoint(path, parameters or {})
         timeout = self._timeout + extra_time
         reply: Reply | None = None
-        # httpx bounds single operations only: a server that sends one byte a second would keep us waiting
-        # forever.
+        # httpx bounds single operations only: a server that sends one byte a second would never time out.
         with anyio.move_on_after(timeout):
             headers = await authorized(self._headers, self._authorization, shown)
             while reply is None:

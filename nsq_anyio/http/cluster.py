@@ -235,7 +235,7 @@ class Cluster(anyio.AsyncContextManagerMixin):
             await nsqlookupd.lookup(topic)  # since deleting an unknown topic succeeds
             await nsqlookupd.delete_topic(topic)
 
-        # Looked up first, because the nsqlookupds are about to forget them.
+        # The nsqds are looked up first, because the nsqlookupds are about to forget them.
         producers = await self.producers(topic)
         forgotten = await self._on_nsqlookupds(forget)
         deleted = await self._on_nsqds(_urls(producers), lambda nsqd: nsqd.delete_topic(topic))
@@ -244,8 +244,7 @@ class Cluster(anyio.AsyncContextManagerMixin):
     async def delete_channel(self, topic: str, channel: str) -> Done:
         """Delete a channel with its messages, from all nsqlookupds, then from the nsqds that have its topic.
 
-        An nsqd creates it again if a client still consumes it there. A server that does not have the channel
-        is not a failure.
+        An nsqd creates it again if a client still consumes it there.
         """
         check_channel(channel)
         producers = await self.producers(topic)

@@ -32,8 +32,8 @@ _NANOSECONDS = 1e9
 class Producer:
     """An nsqd as nsqlookupd knows it.
 
-    An nsqd that reported invalid values is kept with defaults, so that it cannot hide the others; its
-    properties then raise `InvalidAddress`.
+    An nsqd that reported invalid values is kept with defaults, so that it cannot hide the others;
+    ``address`` and ``http_url`` then raise `InvalidAddress`.
 
     :ivar remote_address: its end of the connection to nsqlookupd, ``host:port``
     :ivar broadcast_address: the host where clients reach it
@@ -202,7 +202,7 @@ class Node:
     :ivar broadcast_address: the host where clients reach it
     :ivar tcp_port: for clients; negative when it listens on a unix socket
     :ivar http_port: as ``tcp_port``, for HTTP
-    :ivar topics: its topics, sorted; only `Cluster.nodes` fills them in
+    :ivar topics: its topics, sorted; empty from `Cluster.producers`
     :ivar tombstoned: the ``topics`` that some nsqlookupd hides
     :ivar nsqlookupds: the URLs of the nsqlookupds that know it, among those asked
     """

@@ -188,7 +188,7 @@ class Fields:
 
 
 def _are_plain(elements: Sequence[object], kind: type[object]) -> bool:
-    """Return whether no element needs a conversion, as usual; it saves time with very many topics."""
+    """Return whether no element needs a conversion, which is the usual case."""
     if {*map(type, elements)} != {kind}:
         return False
     return kind is not str or "".join(cast("Sequence[str]", elements)).isascii()

@@ -1,8 +1,8 @@
 """An incremental reader of nsqd's statistics, which parses only the topics that have changed.
 
-On a large cluster, most of a poll would be spent on unchanged topics. nsqd writes such a topic exactly as
-before, so texts are compared. An unchanged topic is the same object as before, so that sums and rates can
-skip it.
+On a large cluster, most of a poll would be spent on unchanged topics. nsqd writes such a topic byte for byte
+as before, so comparing the text finds it. The reader then returns the same object as before, so that sums and
+rates can skip it.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ class StatsReaders:
 class StatsReader:
     """Reads the successive answers of one nsqd to ``/stats``, without clients.
 
-    While nothing happens in a topic, nsqd writes it byte for byte as before. Such a topic is not parsed
-    again: it is the same object as in the previous answer, until the nsqd restarts. A reader keeps the text
-    and the topics of the last answer.
+    An unchanged topic is the same object as in the previous answer, until the nsqd restarts. Only the last
+    topic of an answer is always parsed again. A reader keeps the text and the topics of the last answer.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ class NsqlookupdSurvey:
     :ivar url: its URL, without secrets
     :ivar error: why it did not answer completely; empty if it did
     :ivar seconds: the time until its answer, or until it failed
-    :ivar nodes: the nsqds that it knows, sorted by URL, with only its own topics and tombstones for them;
+    :ivar nodes: the nsqds that it knows, sorted by URL, each with the topics and tombstones that it reports;
         the URLs are those of `Survey.nsqds`
     :ivar topics: its topics, sorted, including those that no nsqd has; empty unless they were asked for
     :ivar unusable: the problem of each nsqd that registered no usable HTTP address
@@ -85,8 +85,8 @@ class Survey:
     def topics(self, before: Iterable[Totals[TopicStats]] = ()) -> tuple[Totals[TopicStats], ...]:
         """Add up the statistics of each topic over all nsqds, sorted by topic; computed at each call.
 
-        :param before: the result for an earlier survey of this cluster; an unchanged topic is the same object
-            as there, and costs almost nothing
+        :param before: the result for an earlier survey of this cluster; a topic whose statistics are the same
+            objects as there costs almost nothing
         """
         rows = {each.node.url: each.stats.topics for each in self.nsqds if not each.error}
         return totals_by_topic(rows, before)
@@ -211,7 +211,7 @@ class _Pass:
             )
 
     def nsqds(self, found: Iterable[Node]) -> Iterable[NsqdSurvey]:
-        """Yield the answers of the nsqds, each nsqd once, even if it was asked at two URLs."""
+        """Yield the answer of each node."""
         for node in found:
             yield NsqdSurvey(
                 node=node,

@@ -7,7 +7,7 @@
     poller          polls the servers, at a bounded cost; with a history, it is a `Watch`
     ring            means over equal steps of time
     history         the series of each topic and channel
-    history_file    keeps them over a restart
+    history_file    stores the series, which survive a restart
     trend           the recent trend of a topic or channel
     health          the rules for problems, and their texts
 

@@ -13,7 +13,7 @@ from .trend import LEAST_SECONDS, Trend, TrendOf
 
 
 def problems(snapshot: Snapshot, trend_of: TrendOf) -> list[Problem]:
-    """Return all problems: first of servers, then of topics, each with the worst first."""
+    """Return all problems: bad ones before others, then servers before topics, then by weight."""
     found = [*server_problems(snapshot.survey), *topic_problems(snapshot, trend_of)]
     return sorted(
         found, key=lambda each: (not each.is_bad, not each.server, -each.weight, each.topic, each.text)
@@ -47,12 +47,12 @@ class Problem:
     """Something that is stuck or wrong.
 
     :ivar kind: the rule, such as ``no_consumers``
-    :ivar is_bad: whether messages are held up or a server is gone; otherwise it deserves a look
+    :ivar is_bad: whether messages are held up or a server fails; False if it only deserves a look
     :ivar text: what is wrong, in a sentence
     :ivar topic: the topic; empty if it is about a server
     :ivar channel: the channel; empty if it is about a topic or a server
     :ivar server: the URL of the nsqd or nsqlookupd; empty if it is about a topic or channel
-    :ivar weight: its rank among problems of its kind, such as the number of waiting messages
+    :ivar weight: its severity, such as the number of waiting messages; heavier problems come first
     :ivar since: when it began, in Unix seconds, as far as was seen; NaN if that is not known
     :ivar until: when it ended; NaN if it goes on
     """
@@ -171,16 +171,14 @@ def unknown(snapshot: Snapshot) -> int:
 
 
 def _of_topic(topic: TopicStats) -> Iterator[Problem]:
-    if topic.paused and topic.depth:
-        kind, text = (
-            "paused",
-            f"The topic is paused, and {messages_wait(topic.depth)} in it until it is unpaused.",
-        )
-    elif not topic.channels and topic.depth:
-        kind, text = (
-            "no_channels",
-            f"It has no channel, and {messages_wait(topic.depth)} until the first one is created.",
-        )
+    if not topic.depth:
+        return
+    if topic.paused:
+        kind = "paused"
+        text = f"The topic is paused, and {messages_wait(topic.depth)} in it until it is unpaused."
+    elif not topic.channels:
+        kind = "no_channels"
+        text = f"It has no channel, and {messages_wait(topic.depth)} until the first one is created."
     else:
         return
     yield Problem(kind=kind, topic=topic.topic_name, text=text, weight=topic.depth)

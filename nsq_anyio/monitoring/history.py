@@ -128,7 +128,7 @@ class History:
 
     @property
     def shape(self) -> Sequence[tuple[float, int]]:
-        """The seconds of a step, and how many of them are kept, of each ring of a series."""
+        """For each ring of a series, the seconds of a step and the number of steps kept."""
         return tuple(self._shape)
 
     def states(self) -> Iterator[tuple[Key, Sequence[RingState]]]:

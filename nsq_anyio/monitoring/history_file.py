@@ -74,7 +74,7 @@ class HistoryFile:
     def load(self, history: History) -> int:
         """Restore a history; return the number of restored series.
 
-        Series that were stored with other steps, or beyond the most that the history keeps, are left out.
+        Series with other steps, and series beyond the history's ``most_series``, are left out.
         """
         by_key: dict[Key, dict[float, RingState]] = {}
         with closing(self._connection.execute("SELECT * FROM ring")) as rows:
@@ -125,8 +125,7 @@ async def history_kept(
 ) -> AsyncGenerator[None]:
     """Load a history from a file; store it regularly, and at the end of the block.
 
-    Later failures to save are logged once. The history continues in memory, and is stored once that works
-    again.
+    A failure to save is logged once. The history continues in memory, and is stored when a later save works.
 
     :param every: seconds from one save to the next, 0.01 or more; default 300
     :raises HistoryFileUnusable: if the file cannot be used
@@ -170,7 +169,7 @@ async def history_kept(
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Lock a database, and check that it holds a history.
+    """Lock a database, and check that it holds a history or nothing.
 
     :raises ValueError: if it does not
     """

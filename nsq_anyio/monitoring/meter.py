@@ -38,8 +38,8 @@ class _Topic:
 
     :ivar totals: the sums over the nsqds that answered; None if none of them has the topic
     :ivar measures: by the URL of the nsqd; for nsqds that did not answer, from their last answer
-    :ivar counters: the sums over all nsqds, in the order of `Counts`: under "", then by channel. The sums of
-        a channel that is gone are kept with the topic, so that they continue if it is created again
+    :ivar counters: the sums over all nsqds, in the order of `Counts`, by channel; "" is the topic. The sums
+        of a channel that is gone are kept with the topic, so that they continue if it is created again
     :ivar sums: the same for `Figures`, without channels that are gone
     """
 
@@ -52,9 +52,9 @@ class _Topic:
 class Meter:
     """Computes rates, and sums that never decrease, from successive surveys.
 
-    An nsqd contributes from the second survey that it answers, and its counters begin at zero when it
-    restarts. So an nsqd that comes, goes or restarts distorts nothing. For each nsqd of the last survey, only
-    its last answer is kept.
+    An nsqd contributes to the rates from the second survey that it answers. Its first counts go only into
+    sums that no earlier survey had. After a restart its counters begin at zero. So an nsqd that comes, goes
+    or restarts distorts nothing. For each nsqd of the last survey, only its last answer is kept.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class _Step:
         self.figures = Figures()
         self._since = since
         self._silent = silent
-        # Their rates have to be computed even if their counters have not changed.
+        # For these, unchanged counters do not mean that the rates are zero.
         self._special = {url for url, each in since.items() if each.is_restarted or each.seconds <= 0}
 
     def advanced(self, name: str, totals: Totals[TopicStats], known: _Topic | None) -> _Topic:
@@ -189,7 +189,7 @@ def _measures(row: TopicStats) -> _Measures:
 
 
 def _keep(measures: _Measures, before: Mapping[str, list[int]], counters: dict[str, list[int]]) -> None:
-    """Carry over the sums of an nsqd's topics and channels."""
+    """Carry over the sums of a topic and its channels, as far as an nsqd has them."""
     for channel in measures:
         if channel not in counters:
             counters[channel] = list(before.get(channel, (0, 0, 0, 0)))

@@ -29,8 +29,9 @@ class Pace:
     """Stretches the polling interval to bound the CPU time of polls.
 
     A poll's cost is the CPU time of the process from its beginning to its end, plus the time that `charge`
-    adds for the work on its result. Other work of the process during a poll is included, so the cheapest of
-    the last three polls decides. The first poll, which reads everything, is ignored.
+    has added since the previous poll for work on that poll's result. Other work of the process during a poll
+    is included, so the cheapest of the last three polls decides. The first poll, which reads everything, is
+    ignored.
 
     :param interval: the requested interval in seconds
     :param most_cpu: the share of a core that polls may take, more than 0; the interval is stretched to keep
@@ -103,10 +104,10 @@ class Registrations:
 _log = logging.getLogger(__name__)
 
 MOST_REMEMBERED = 1000
-"""The most nsqds that are remembered, and asked even if no nsqlookupd lists them; the oldest are dropped."""
+"""The most nsqds that are asked even if no nsqlookupd lists them; the longest unseen are dropped."""
 
 _LEAST_INTERVAL = 1.0
-"""The least seconds between two polls; over a shorter time, rates jump."""
+"""The least seconds before a poll that `Poller.poll_soon` hurries; over a shorter time, rates jump."""
 
 
 class Surveyed(Protocol):
@@ -131,8 +132,8 @@ class Poller(anyio.AsyncContextManagerMixin):
     However many readers there are, the servers are asked once per interval. A survey that takes longer delays
     the next one. Servers that begin to fail, and servers that answer again, are logged once.
 
-    nsqlookupd drops an nsqd from its list when it crashes, and also when the two cannot reach each other. So
-    such an nsqd is still asked for a while, and its failure is a part of each survey.
+    nsqlookupd drops an nsqd from its list when the nsqd crashes, and also when the two cannot reach each
+    other. So such an nsqd is still asked for a while, and its failure is a part of each survey.
 
     :param cluster: the cluster, open
     :param interval: seconds from the beginning of one survey to that of the next, 0.01 or more; default 15
@@ -143,7 +144,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         lists it, 0 or more; default 3600. nsqds that were given to ``cluster`` are always asked
     :param include_clients: whether to list clients, which costs nsqds time when there are very many
     :param include_topics: whether to ask nsqlookupds for topics that no nsqd has
-    :param record: called with each snapshot in a worker thread, before any reader sees it; None for nothing
+    :param record: called with each snapshot in a worker thread, before any reader sees it
     :raises InvalidOption: if a value is outside its range
     """
 
@@ -194,9 +195,9 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._hurried.set()
 
     def charge(self, seconds: float) -> None:
-        """Count CPU time spent on the last snapshot as a part of its poll.
+        """Add CPU time spent on the last snapshot to the cost of the next poll.
 
-        :param seconds: of CPU, spent since that poll has ended
+        :param seconds: the CPU time, spent since the last poll ended
         """
         self._pace.charge(seconds)
 

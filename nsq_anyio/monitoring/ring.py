@@ -1,4 +1,4 @@
-"""A ring of means over equal steps of time, allocated once."""
+"""A ring of means over equal steps of time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Ring:
         have been set back, the ring starts over.
 
         :param time: in Unix seconds
-        :return: the time and the means of the step that this one has ended; None if it did not end one
+        :return: the time and the means of the step that these values ended; None if they ended none
         """
         number = int(time // self.step)
         if number < self.last - self.capacity:
@@ -112,7 +112,7 @@ class Ring:
 
 
 def _little_endian(values: array[float]) -> array[float]:
-    """Turn this machine's order of bytes into that of stored states, or back."""
+    """Convert values between this machine's byte order and that of stored states."""
     if sys.byteorder == "little":
         return values
     swapped = array("f", values)

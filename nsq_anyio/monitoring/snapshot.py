@@ -129,7 +129,7 @@ class Snapshot:
 
     :ivar number: the number of the poll, counted from 1
     :ivar survey: the answer of each server
-    :ivar figures: rates, and sums that never decrease
+    :ivar figures: the rates and sums
     :ivar topics: the statistics of each topic over all nsqds, sorted by topic
     :ivar interval: seconds from the beginning of this poll to that of the next one; longer than the set
         interval if polls would take too much of a core

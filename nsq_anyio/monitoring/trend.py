@@ -19,7 +19,7 @@ class Trend:
     """The recent trend of a topic or channel.
 
     :ivar seconds: its length in seconds
-    :ivar depths: the depth over time, in equal steps; the last one is the latest
+    :ivar depths: the mean depth in each step of the history that has one, the latest last
     :ivar ingress: mean messages received per second; this and the following rates are NaN if unknown
     :ivar egress: messages per second that were finished
     :ivar requeued: messages per second that were requeued

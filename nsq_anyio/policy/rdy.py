@@ -34,7 +34,7 @@ class ConnectionRdy(Generic[KeyT]):
     :param turn_changed_at: when its RDY count last changed to or from 0
     :param last_message_at: when it last delivered a message
     :param in_flight: the number of its unanswered messages
-    :param outstanding: messages that nsqd may have unanswered under former RDY counts, see `Outstanding`
+    :param outstanding: messages that nsqd may have unanswered under former RDY counts, see `LoweredRdy`
     """
 
     key: KeyT

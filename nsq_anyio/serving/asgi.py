@@ -107,6 +107,10 @@ class StreamedResponse:
     headers: Sequence[tuple[str, str]] = ()
 
 
+StreamingHandler: TypeAlias = Callable[[Request], Awaitable[Response | StreamedResponse]]
+"""A handler whose responses may be streamed."""
+
+
 def server_sent_event(data: str, *, event: str = "", number: int | None = None) -> bytes:
     """Return one event of a stream.
 

@@ -109,8 +109,7 @@ class _Connection(Connection):
         }
 
     async def wait_for_close(self) -> None:
-        """Return when the peer closes. Bytes that arrive before that are kept for the next request, up to a
-        bound."""
+        """Return when the peer closes; keep bytes that arrive earlier for the next request, up to a bound."""
         while len(self._unread) < RECEIVE_SIZE:
             try:
                 self._unread += await self._stream.receive(RECEIVE_SIZE)

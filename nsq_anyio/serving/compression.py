@@ -21,7 +21,7 @@ _WEIGHT = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
 
 def accepts_gzip(accepted: str) -> bool:
-    """Return whether ``Accept-Encoding`` accepts gzip, and does not prefer none (RFC 9110)."""
+    """Return whether ``Accept-Encoding`` accepts gzip, and does not rank ``identity`` above it (RFC 9110)."""
     weights: dict[str, float] = {}
     for item in accepted.split(","):
         coding, *parameters = (part.strip().lower() for part in item.split(";"))

@@ -28,8 +28,8 @@ from .listener import PEER_GONE, lingering_close, serve_connections
 _logger = logging.getLogger(__name__)
 
 IDLE_TIMEOUT = 120.0
-"""Seconds. Go's clients and common proxies close an idle connection sooner, so that none of their requests
-meets a connection that the server closes at this moment."""
+"""Seconds. Go's clients and common proxies close an idle connection sooner, so none of their requests
+arrives on a connection that the server is just closing."""
 
 _TEXT_HEADER = ("Content-Type", "text/plain; charset=utf-8")
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Keeps values of the latest generation, such as the number of a snapshot.
+    """Keeps the values of the latest generation; a generation is a number, such as a snapshot's.
 
     :param weigh: returns the weight of a value
     :param most: the most weight that is kept; the least recently used values are dropped first

@@ -38,7 +38,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from ..errors import NSQError
-from .query_progress import KIND, QueryHistory, in_camel_case
+from .query_progress import KIND, QueryHistory
 from .spool import Spool
 
 __all__ = ["SPARK_METRICS", "NSQListener"]
@@ -130,7 +130,7 @@ class _Query:
             except NSQError as error:
                 _log.warning("cannot count batch %d of %s/%s: %s", end["epoch"], *labels[1:], error)
                 continue
-            _record_batch(self, labels, in_camel_case(history.last_batch))
+            _record_batch(self, labels, history.last_batch)
             earlier = {nsqd: self.unreachable.get((*labels, nsqd), 0) for nsqd in history.unreachable}
             _record_unreachable(self, labels, history.unreachable + Counter(earlier))
         self.unreported.clear()

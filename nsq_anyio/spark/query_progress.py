@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ class QueryHistory:
     """Counts over the batches of one run of a query.
 
     :ivar unreachable: how many partitions have ended because their nsqd could not be reached, by nsqd
-    :ivar last_batch: the counts of the last batch, for the query's progress; empty before the first
+    :ivar last_batch: the counts of the last batch, as the query's progress shows them; empty before the first
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,8 @@ class QueryHistory:
                 self.unreachable[nsqd] += 1
                 _log.warning("batch %d ended without the messages of an nsqd: %s", epoch, reason)
         self._spooled[epoch] = size.total()
-        self.last_batch = {"epoch": epoch, "rows": rows.total(), "bytes": size.total(), **asdict(report)}
+        of_tasks = {_camel(name): count for name, count in asdict(report).items()}
+        self.last_batch = {"epoch": epoch, "rows": rows.total(), "bytes": size.total(), **of_tasks}
         self._sizes |= {nsqd: size[nsqd] / rows[nsqd] for nsqd in rows if rows[nsqd]}
         if self._left is not None and epoch == self._planned:
             self._reduce(self._left, rows)
@@ -159,16 +160,11 @@ class Progress:
         }
         shown_if_any: dict[str, Any] = {
             "publishedPerSecond": self._per_second,
-            "lastBatch": in_camel_case(history.last_batch),
+            "lastBatch": history.last_batch,
             "paused": {depth.nsqd: depth.paused for depth in depths if depth.paused},
             "unreachable": dict(history.unreachable),
         }
         return shown | {name: value for name, value in shown_if_any.items() if value or value == 0}
-
-
-def in_camel_case(batch: Mapping[str, int]) -> dict[str, int]:
-    """Return `QueryHistory.last_batch` with the names that Spark shows."""
-    return {_camel(name): value for name, value in batch.items()}
 
 
 def _camel(name: str) -> str:

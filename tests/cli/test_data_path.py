@@ -52,8 +52,9 @@ def test_up_keeps_its_ports_and_its_messages(tmp_path: Path) -> None:
     assert len(seen[1]) == 6
 
 
-def test_up_refuses_damaged_ports(tmp_path: Path) -> None:
-    (tmp_path / "ports.json").write_text('{"nsqd-1": [0, 70000]}')
+@pytest.mark.parametrize("content", ['{"nsqd-1": [0, 70000]}', "[]"])
+def test_up_refuses_damaged_ports(tmp_path: Path, content: str) -> None:
+    (tmp_path / "ports.json").write_text(content)
     with running(*_UP, f"--data-path={tmp_path}") as process:
         code, text = ended(process)
     assert code == 1

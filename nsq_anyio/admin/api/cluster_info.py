@@ -2,8 +2,8 @@
 
 A question fails if no server answers it. If only some servers fail, their errors become a warning. So a 404
 from one nsqlookupd is a warning, and a 404 from all of them is an error, unlike in `nsq_anyio.http.Cluster`.
-Only nsqds that were given, or that an nsqlookupd lists, are asked. Besides nsqadmin's warnings, the result of
-each step on each server is kept.
+Only nsqds that were given, or that an nsqlookupd lists, are asked. Besides nsqadmin's warnings, the results
+of commands on each server are kept, with those of the questions that they need.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UnknownNode(Exception):
 class ClusterInfo:
     """Asks the servers on behalf of one request.
 
-    :ivar warnings: the failures, one text for each question
+    :ivar warnings: the failures: one text for each question, and one for each server that failed a command
     :ivar results: the results on each server, of commands and of the questions that they need
     """
 
@@ -72,7 +72,7 @@ class ClusterInfo:
         return sorted({topic for topics in found for topic in topics})
 
     async def inactive_topics(self, topics: Iterable[str]) -> dict[str, list[str] | None]:
-        """Return the ``topics`` that no nsqd has, with the channels that nsqlookupds know."""
+        """Return the ``topics`` that no nsqd has untombstoned, with the channels that nsqlookupds know."""
         if not self._servers.has_nsqlookupds:
             return {}
         answers = await self._servers.ask_nsqlookupds(Nsqlookupd.nodes)
@@ -154,7 +154,7 @@ class ClusterInfo:
     async def ask_stats(
         self, nsqds: Sequence[KnownNsqd], topic: str | None, channel: str | None, *, clients: bool
     ) -> Answers[Stats]:
-        """Ask nsqds for their statistics, by URL. nsqds without a usable URL are not asked.
+        """Return the statistics of nsqds by URL. nsqds without a usable URL are not asked.
 
         The parameters are those of `stats`.
         """
@@ -227,7 +227,7 @@ async def _create(topic: str, channel: str, nsqd: Nsqd) -> None:
 def _results(
     kind: ServerKind, answers: Answers[Any], names: Mapping[str, str], *, is_question: bool = False
 ) -> list[StepResult]:
-    """Return the results of one step. ``names`` has names by URL; other servers are named by their URLs."""
+    """Return the results of one step. ``names`` maps URLs to names; other servers are named by their URLs."""
     errors: dict[str, HTTPError | None] = {**dict.fromkeys(answers.values), **answers.failures}
     return [
         StepResult(kind, names.get(url, shown_server(url)), error, is_question)
@@ -257,7 +257,7 @@ class StepResult:
     """One step of an action on one server.
 
     :ivar kind: the kind of server
-    :ivar server: ``host:port`` of its HTTP API, or its URL unless that begins with ``http://``
+    :ivar server: ``host:port`` of its HTTP API, or its URL if that does not begin with ``http://``
     :ivar error: why the step failed; None if it did not
     :ivar is_question: whether the step only asked which nsqds have the topic
     """

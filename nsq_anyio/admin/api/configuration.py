@@ -26,7 +26,7 @@ _logger = logging.getLogger("nsq_anyio")
 
 
 class Configuration:
-    """The options by nsqadmin's names. Times are in nanoseconds."""
+    """The options by nsqadmin's names."""
 
     def __init__(self, options: AdminOptions, upstream: Upstream, nsqds: tuple[str, ...]) -> None:
         self._upstream = upstream

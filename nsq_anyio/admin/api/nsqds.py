@@ -115,7 +115,7 @@ def described(nsqd: KnownNsqd, outdated: set[str]) -> dict[str, object]:
 
 
 def version_key(text: str) -> tuple[int | bool | str, ...]:
-    """Return the sort key of a version; an invalid version is the oldest."""
+    """Return the sort key of a version; an invalid version counts as 0.0.0."""
     found = _VERSION.fullmatch(text)
     if found is None:
         return (0, 0, 0, True, "")

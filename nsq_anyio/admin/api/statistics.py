@@ -94,7 +94,7 @@ def channel_row(node: str, hostname: str, topic: str, stats: ChannelStats, *, cl
 def topic_total(topic: str, rows: Sequence[Row]) -> Row:
     """Return a topic over several nsqds, with its row on each.
 
-    nsqadmin gives each channel of the first nsqd the figures of all nsqds. Here it keeps its own figures.
+    nsqadmin gives each channel of the first nsqd the figures of all nsqds. Here that row keeps its own.
     """
     total: Row = {
         "node": "*" if rows else "",

@@ -13,7 +13,7 @@ class MessageBounds:
     :ivar received_per_second: messages of a topic that are asked for in a second, by sampling
     :ivar kept: messages of a topic that are kept for new and slow viewers
     :ivar tails: topics that are tailed at the same time
-    :ivar viewers: viewers of all of them together
+    :ivar viewers: viewers of all tails together
     :ivar jobs: jobs on dead letters that run at the same time
     :ivar letters: dead letters that are listed
     """

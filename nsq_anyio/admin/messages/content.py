@@ -148,7 +148,7 @@ class Content:
 
     :ivar size: bytes of the whole body
     :ivar payload_size: bytes of the payload, without headers
-    :ivar shown: how many bytes of the payload are shown
+    :ivar shown: how many bytes of the payload are shown; all of JSON, although ``tree`` may leave out parts
     :ivar preview: its beginning, in one line
     :ivar text: text, or the hex dump; the source of JSON
     :ivar tree: the value of JSON; None for anything else

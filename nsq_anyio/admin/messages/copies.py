@@ -9,8 +9,8 @@ A lasting channel that is older than the ephemeral one has received at least as 
 was deleted and created again has received fewer, unless it has missed none. So an answer in which a lasting
 channel has as many messages proves that it has a copy of each. Messages that came since the last proof are
 published again, once the ephemeral channel is gone. When a tail leaves its channel, it pauses the topic from
-the second answer without a proof until that publish: otherwise nsqd could put a message into the ephemeral
-channel while it vanishes.
+the second answer without a proof on, or from the first if it never had one, until that publish: otherwise
+nsqd could put a message into the ephemeral channel while it vanishes.
 
 The connection ends without CLS: nsqd pushes until it sees the end of the stream, and everything that it has
 pushed is received. The connection is not opened again, because SUB would create a deleted topic again.
@@ -56,7 +56,7 @@ _MOST_HELD = 64 << 20
 
 
 class NothingLasts(NSQError):
-    """A topic has no lasting channel on an nsqd, so an ephemeral one would consume its backlog."""
+    """No lasting channel is known to get an nsqd's messages, or the topic is gone there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,9 @@ class Copies:
         self._leaving = anyio.Event()
         self._left = anyio.Event()
         self._unproven: list[Copy] = []
-        self._proof: TopicNode | None = None  # the last answer that was a proof
+        self._proof: TopicNode | None = (
+            None  # the last proof; None once the tail has left the channel without one
+        )
         self._has_paused = False
 
     async def run(self, options: ConnectionOptions, subscribed: Callable[[], None]) -> None:

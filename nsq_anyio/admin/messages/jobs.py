@@ -102,7 +102,7 @@ class Listing:
     """The letters that a job has listed. A letter that is retried or dropped is removed.
 
     :ivar count: how many of the letters that the job saw match the filter
-    :ivar others: how many messages it saw that are not dead letters
+    :ivar others: how many of the listed messages are not dead letters
     :ivar is_cut: whether there may be more messages, which it did not see
     :ivar at: when, in seconds since the epoch
     """

@@ -1,4 +1,4 @@
-"""The state that the pages of messages share."""
+"""The shared state of the message pages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Live tails: copies of a topic's messages, shared by all of its viewers.
 
-The first viewer of a topic starts its tail, and the last one cancels it. When a connection is lost, or a poll
-sees other nsqds with the topic, the tail asks the nsqds again. Messages are rendered once for all viewers,
-who read them from a ring.
+The first viewer of a topic starts its tail, and the last to leave cancels it. When a connection is lost, or a
+poll sees other nsqds with the topic, the tail asks the nsqds again. Messages are rendered once for all
+viewers, who read them from a ring.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TailState:
 class Piece:
     """Some rendered messages.
 
-    :ivar number: the number of messages up to its last one
+    :ivar number: how many messages were shown, up to and including its last
     """
 
     number: int
@@ -195,7 +195,7 @@ class Tail:
         return nodes
 
     async def _session(self, nodes: Sequence[TopicNode], sample_rate: int) -> int:
-        """Show messages until the nsqds change or the sample rate no longer fits; return the next one."""
+        """Show messages until the nsqds change or the sample rate no longer fits; return the next rate."""
         self._begin_session(nodes)
         self._begun = anyio.current_time()
         self._tell(replace(self.state, sample_rate=sample_rate))

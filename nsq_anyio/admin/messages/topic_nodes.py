@@ -66,7 +66,7 @@ class TopicNode:
     async def again(self, upstream: Upstream, limit: float) -> TopicNode | None:
         """Ask the nsqd again; return None if the topic is gone.
 
-        Called right before SUB, which would create a deleted topic again.
+        A caller asks before SUB, which would create a deleted topic again.
 
         :param limit: seconds within which it must answer
         :raises HTTPError: if it does not
@@ -99,10 +99,7 @@ class TopicNodes:
     async def asked(
         cls, upstream: Upstream, snapshot: Snapshot, topic: str, connection: ConnectionOptions
     ) -> TopicNodes:
-        """Ask the nsqds that answered the last poll, to see what was created or deleted since then.
-
-        No other nsqd is asked, and a deleted topic is not created again.
-        """
+        """Ask the nsqds that answered the last poll, to see what was created or deleted since then."""
         surveys = {each.node.url: each for each in snapshot.survey.nsqds if not each.error}
         async with upstream.used() as servers:
             answers = await servers.ask_nsqds(surveys, partial(_topic_stats, topic))

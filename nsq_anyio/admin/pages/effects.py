@@ -22,8 +22,7 @@ class Affected:
     :ivar in_flight: messages that consumers are working on
     :ivar deferred: deferred messages
     :ivar consumers: connected consumers
-    :ivar publishers: connected clients that have published to the topic. Those that publish by HTTP are
-        not connected
+    :ivar publishers: connected clients that have published to the topic; publishers by HTTP do not count
     """
 
     name: str

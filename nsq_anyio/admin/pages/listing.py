@@ -16,7 +16,7 @@ Columns: TypeAlias = Mapping[str, Callable[[RowT], str | float]]
 """The columns of a table: for each name in the query, the value of a row to sort by."""
 
 Filters: TypeAlias = Mapping[str, tuple[str, Callable[[RowT], bool]]]
-"""The filters of a table: for each name in the query, its label and which rows it keeps."""
+"""The filters of a table: for each name in the query, its label, and a test for the rows that it keeps."""
 
 PAGE_SIZE = 100
 
@@ -39,8 +39,8 @@ class Listing(Generic[RowT]):
     """One page of a table.
 
     :ivar rows: the rows of this page
-    :ivar total: how many rows there are
-    :ivar matched: how many of them match the search and the filter
+    :ivar total: how many rows the table has
+    :ivar matched: how many of these match the search and the filter
     :ivar first: the number of the first row that is shown, counted from 1
     """
 
@@ -61,7 +61,7 @@ class Listing(Generic[RowT]):
         return _href({"q": self.search, "sort": self.sort, "filter": self.filter}, changes)
 
     def sort_href(self, column: str) -> str:
-        """Return the query that sorts by a column; in reverse order if the table is sorted by it already."""
+        """Return the query that sorts by a column, numbers in descending order; then in reverse."""
         order = f"-{column}" if column in self.descending_first else column
         if self.sort == order:
             order = order.removeprefix("-") if order.startswith("-") else f"-{order}"
@@ -90,8 +90,7 @@ def listing(
     before it for the largest first; and ``page``. Invalid values are ignored.
 
     :param text: returns the text of a row that is searched
-    :param sort: how the table is sorted unless the query says otherwise. Columns of numbers are sorted with
-        the largest first at the first click
+    :param sort: how the table is sorted unless the query says otherwise
     :param size: how many rows a page has
     """
     filters = filters or {}

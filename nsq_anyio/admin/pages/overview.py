@@ -51,7 +51,7 @@ async def overview(request: PageRequest) -> Values:
 
 
 def summary(problems: Sequence[Problem]) -> list[tuple[Problem, int]]:
-    """Return the first problems of each kind, each with 0; then one more, with the number of those left."""
+    """Return the first problems of each kind, each with 0; one more has the number of the rest."""
     found: list[tuple[Problem, int]] = []
     counts = Counter((problem.kind, problem.is_bad) for problem in problems)
     seen: Counter[tuple[str, bool]] = Counter()
@@ -66,7 +66,7 @@ def summary(problems: Sequence[Problem]) -> list[tuple[Problem, int]]:
 
 
 class _Total:
-    """The sums of a topic, which do not decrease while any nsqd has it."""
+    """The sums of a topic, and its ingress."""
 
     def __init__(self, topic: str, counts: Counts, rates: Rates | None) -> None:
         self.topic = topic

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 import anyio
 
 from ...monitoring import Snapshot, Watch
-from ...serving.asgi import StreamedResponse
+from ...serving.asgi import StreamedResponse, StreamingHandler
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
 from ...serving.nsq_router import parameters
@@ -26,7 +26,6 @@ from .request import Context, Endpoint, Page, PageError, PageRequest
 from .tail import live, permit_draining, stream
 from .topics import channel, topic, topics
 
-Answering: TypeAlias = Callable[[Request], Awaitable[Response | StreamedResponse]]
 _Response = TypeVar("_Response", Response, StreamedResponse, Response | StreamedResponse)
 
 PAGES: Mapping[str, Page] = {
@@ -84,7 +83,7 @@ _SECURITY_HEADERS = (
     ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
 )
-"""The headers of every page and file: it runs only the scripts of this package, and no site may frame it."""
+"""The headers of every page and file: only scripts of this server run, and no site may frame a page."""
 
 _FIRST_POLL = 5.0
 _MOST_RENDERED = 32 * 1024 * 1024
@@ -93,7 +92,8 @@ _MOST_RENDERED = 32 * 1024 * 1024
 class Pages:
     """Answers requests for pages and static files.
 
-    A page is rendered once for each snapshot and set of permissions, however many users look at it.
+    A shared page is rendered once for each snapshot, address and set of permissions, however many users look
+    at it.
 
     :param base: the prefix of each path, without a slash at its end
     :ivar routes: the handlers by method and path, without the prefix
@@ -109,7 +109,7 @@ class Pages:
         routes = {key: partial(self._answer, target, key[1]) for key, target in targets.items()}
         routes["GET", ""] = routes["GET", "/"]
         routes |= {("HEAD", path): handle for (method, path), handle in routes.items() if method == "GET"}
-        self.routes: Mapping[tuple[str, str], Answering] = routes
+        self.routes: Mapping[tuple[str, str], StreamingHandler] = routes
 
     def file(self, request: Request) -> Response | None:
         """Return the static file that is requested; None if there is none."""
@@ -179,7 +179,7 @@ def _secured(response: _Response) -> _Response:
 
 
 def _layout(request: Request) -> str:
-    """Return the template around a page: htmx asks for a part of one, unless it restores its history."""
+    """Return the layout of a page: a fragment for htmx, unless it restores its history."""
     headers = request.headers
     is_part = "hx-request" in headers and "hx-history-restore-request" not in headers
     return "fragment.html" if is_part else "base.html"

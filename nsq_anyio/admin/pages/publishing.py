@@ -16,7 +16,8 @@ from .message_access import in_dialog, topic_of
 from .request import PageError, PageRequest
 
 _MAX_FORM_SIZE = 2 * 1024 * 1024
-"""nsqd takes messages of 1 MiB by default, and a form can need up to three times as much."""
+"""nsqd accepts messages of up to 1 MiB by default. A byte that the form escapes takes three, so
+a text of that size fits if fewer than half of its bytes are escaped."""
 
 
 @in_dialog
@@ -73,7 +74,7 @@ def _form(request: PageRequest, topic: str, fields: Mapping[str, str], problem: 
 def _nodes(request: PageRequest, topic: str) -> tuple[TopicNode, ...]:
     """Return the nsqds that have the topic.
 
-    :raises PageError: if there is none: nsqd would create the topic
+    :raises PageError: if there is none, because nsqd would create the topic
     """
     nodes = TopicNodes.in_snapshot(request.snapshot, topic, request.context.options.connection).all
     if not nodes:

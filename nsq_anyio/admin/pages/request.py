@@ -77,7 +77,7 @@ class Context:
         self._submitted = SingleFlight[Response](_one, _MOST_FORMS)
 
     async def compute(self, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function in a worker thread; its CPU time counts as part of the poll's."""
+        """Call a function in a worker thread; its CPU time counts towards the cost of polls."""
 
         def timed() -> tuple[T, float]:
             began = time.thread_time()
@@ -112,7 +112,7 @@ class Context:
         may_read: bool = False,
         status: int = 200,
     ) -> Response:
-        """Return a page, or a part of one: a template with ``values`` and the values that all have."""
+        """Render a template with ``values``, and the values that all templates have."""
         interval = self.options.poll_interval if snapshot is None else snapshot.interval
         shared = {
             "root": root,
@@ -128,7 +128,7 @@ class Context:
 class PageRequest:
     """One request for a page.
 
-    :ivar http: the HTTP request; the content of a cached page must depend on nothing else in it
+    :ivar http: the HTTP request; the values of a shared page depend only on the fields below
     :ivar snapshot: the snapshot that the whole page is built from
     :ivar parameters: the segments of the path that match ``:name`` in the page's pattern
     :ivar query: the parameters of the query

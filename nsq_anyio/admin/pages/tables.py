@@ -38,7 +38,7 @@ NOTHING = Measures(0, 0, 0, math.nan, math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """A row for one nsqd; its numbers are NaN if it did not answer.
+    """A row for one nsqd; the figures of its statistics are NaN if it did not answer.
 
     :ivar name: ``host:port`` of its HTTP API, as in the path of its page
     :ivar error: why it did not answer; empty if it did
@@ -173,7 +173,7 @@ class Row:
 
     @property
     def is_ephemeral(self) -> bool:
-        """Whether nsqd drops it with its last client."""
+        """Whether nsqd deletes a channel with its last consumer, or a topic with its last channel."""
         return is_ephemeral(self.name)
 
     @property

@@ -38,7 +38,7 @@ def _total(request: PageRequest, topic: str) -> TopicStats | None:
 
 @in_place
 async def permit_draining(request: PageRequest) -> Response:
-    """Permit a tail that consumes the topic's backlog to a viewer who has confirmed that."""
+    """Return a token for a tail that consumes the topic's backlog, which the viewer has confirmed."""
     messages = messages_of(request)
     topic = topic_of(request)
     request.context.access.check_form(request.http)

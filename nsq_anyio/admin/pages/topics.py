@@ -143,7 +143,7 @@ _PATIENCE = 4.0
 
 
 async def clients_of(request: PageRequest, topic: str, channel: str) -> Consumers:
-    """Ask the nsqds that have a channel for its consumers, once for each snapshot; polls do not ask."""
+    """Return the consumers of a channel. Its nsqds are asked once for each snapshot."""
 
     async def ask() -> Consumers:
         return await _ask(request, await request.tables(), topic, channel)
@@ -170,7 +170,7 @@ async def _ask(request: PageRequest, tables: Tables, topic: str, channel: str) -
             for client in each.clients
         ]
 
-    # An nsqd may report an invalid name.
+    # An nsqd may report an invalid name, by which `Nsqd.stats` refuses to ask.
     if is_valid_name(topic) and is_valid_name(channel):
         with anyio.move_on_after(_PATIENCE):
             async with request.context.upstream.used() as servers:

@@ -225,7 +225,7 @@ def _process(
 def _check_complete(scan: ChannelScan, unconfirmed: int = 0) -> None:
     """Check that nsqd has confirmed every FIN, and that no nsqd was unreachable or lost.
 
-    :raises click.ClickException: if this is not so
+    :raises click.ClickException: otherwise
     """
     problems: list[str] = []
     if unconfirmed:

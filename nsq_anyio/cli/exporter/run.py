@@ -1,4 +1,4 @@
-"""The exporter: polls a cluster, and serves its metrics over HTTP."""
+"""The poller and the HTTP server of ``nsq-anyio exporter``."""
 
 from __future__ import annotations
 

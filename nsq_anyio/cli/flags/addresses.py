@@ -1,7 +1,7 @@
 """The flags that name servers, with the same names in every command.
 
-The names are those of NSQ's programs. The two flags that most commands have are also ``--nsqd`` and
-``--nsqlookupd``.
+The names are those of NSQ's programs. ``--nsqd-tcp-address`` and ``--lookupd-http-address``, which most
+commands have, may be shortened to ``--nsqd`` and ``--nsqlookupd``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The flags that name a cluster, as nsqadmin has them."""
+"""The flags that name a cluster, and those of requests to it; most names are nsqadmin's."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ _MAKE: Mapping[str, Callable[[Any], object]] = {
 
 
 def _with_mode_of_pairs(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace the default of ``--mode`` by the mode of ``--producer-opt``, which means the same."""
+    """Let ``--producer-opt mode`` replace the default of ``--mode``, which means the same."""
 
     @functools.wraps(command)
     def with_mode(**values: Any) -> Any:

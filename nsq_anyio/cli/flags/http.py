@@ -1,4 +1,4 @@
-"""The flags of HTTP requests: ``--header``, and nsqadmin's TLS flags for https."""
+"""HTTP requests: the values of ``--header``, and nsqadmin's TLS flags for https."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _PATIENCE = 2.0
 """Seconds to wait for all answers."""
 
 _PREFIXES = ("destination-", "output-")
-"""The prefixes of flags for a second cluster, whose own servers complete them."""
+"""The prefixes of flags for a second cluster; these flags are completed by that cluster's servers."""
 
 # The shell runs the line, so a server's text must not end a word. Topics and channels are checked as names.
 _ADDRESS = re.compile(r"[a-zA-Z0-9._:\[\]-]+", re.ASCII)

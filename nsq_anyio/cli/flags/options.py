@@ -72,7 +72,7 @@ _IN_GO_ONLY = {
 
 @cache
 def keys(side: _Side) -> Mapping[str, Key]:
-    """Return the keys of ``--consumer-opt`` or ``--producer-opt``: the names of each option, also in go-nsq.
+    """Return the keys of ``--consumer-opt`` or ``--producer-opt``: each option's name here and in go-nsq.
 
     The options of `TLSOptions` begin with ``tls_``, like their flags.
     """

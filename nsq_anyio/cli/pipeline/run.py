@@ -1,4 +1,4 @@
-"""Spark on the command line, also of demo and spool: signals, live progress and a summary."""
+"""Spark for `pipeline`, `demo` and `spool`: signals, live progress and a summary."""
 
 from __future__ import annotations
 

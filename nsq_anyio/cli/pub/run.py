@@ -14,12 +14,12 @@ from rich.progress import DownloadColumn, TextColumn, TimeElapsedColumn, Transfe
 from ...envelope import encode_headers
 from ...errors import NSQError
 from ...exceptions import first_error
-from ...producer import produce
 from ...producer.in_parts import InParts, MpubLimit, batches
+from ..clients import produce_to
 from ..display import progress_bar, progress_display
 from ..ending import PARTIAL
 from ..flags.source import Destination
-from ..reach import check_destination_reachable
+from ..reach import check_reachable
 from .flags import PubFlags
 from .reader import Input, MessageReader
 
@@ -63,9 +63,7 @@ class Pub:
 
         :raises click.ClickException: if an input cannot be read, or a message cannot be published
         """
-        await check_destination_reachable(
-            self._flags.destination, self._producer, all_of_them=self._each_nsqd
-        )
+        await check_reachable(self._flags.destination, self._producer, all_of_them=self._each_nsqd)
         # With a rate, read almost nothing ahead: at a signal, everything read is published at once.
         ahead = _CHUNKS_AHEAD if self._pace.max_batch is None else 0
         send, receive = anyio.create_memory_object_stream[list[bytes]](ahead)
@@ -87,18 +85,14 @@ class Pub:
     @asynccontextmanager
     async def _senders(self) -> AsyncGenerator[list[InParts]]:
         """Yield one sender for all nsqds, or one per nsqd if every nsqd gets every message."""
-        options, connection = self._producer.options, self._producer.connection
         async with AsyncExitStack() as stack:
             groups = [self._flags.destination]
             if self._each_nsqd:
                 groups = [Destination((nsqd,), None) for nsqd in self._flags.destination.nsqd or ()]
             producers = [
-                await stack.enter_async_context(
-                    produce(group.nsqd, nsqlookupd=group.nsqlookupd, options=options, connection=connection)
-                )
-                for group in groups
+                await stack.enter_async_context(produce_to(group, self._producer)) for group in groups
             ]
-            max_bytes = min(_MAX_BATCH_BYTES, options.max_body_size)
+            max_bytes = min(_MAX_BATCH_BYTES, self._producer.options.max_body_size)
             yield [InParts(producer, MpubLimit(max_bytes)) for producer in producers]
 
     async def _publish(

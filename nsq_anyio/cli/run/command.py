@@ -1,4 +1,4 @@
-"""The click command of ``nsq-anyio run``, which imports the work when it is called."""
+"""The click command of ``nsq-anyio run``; it imports its implementation when it is called."""
 
 from __future__ import annotations
 

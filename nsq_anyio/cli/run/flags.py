@@ -1,4 +1,4 @@
-"""The flags of ``nsq-anyio run``, for the click command and for the work."""
+"""The flags of ``nsq-anyio run``, for the click command and its implementation."""
 
 from __future__ import annotations
 

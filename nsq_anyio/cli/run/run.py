@@ -52,7 +52,7 @@ class Job:
     async def service(
         self, *, http_address: ListenAddress | None = None, metrics: Metrics | None = None
     ) -> AsyncGenerator[Service]:
-        """Create the service. Run it within this block: the lifespan and the producer are open there."""
+        """Yield the service, with the lifespan and the producer of dead letters open during the block."""
         if self.flags.dead_letter is None:
             async with self.lifespan:
                 yield self._service(None, http_address, metrics)

@@ -42,12 +42,12 @@ def _listen_flag(port: int, kind: Callable[[str], Listen] = listen_address) -> A
 
 
 def _file_flag(help: str) -> Any:
-    """Declare the flag of a file; an empty path means no file."""
+    """Declare a flag for a file; an empty path means no file."""
     return flag(help, type=FILE, callback=text_or_none)
 
 
 def _number_flags(options: type, *others: str) -> Any:
-    """Declare a field for the numeric options of a class, except ``others``: the values by name."""
+    """Declare flags for the numeric options of a class, except ``others``; the field holds values by name."""
     texts = descriptions(options)
     flags = {
         each.name: _number_flag(each, each.option, texts.get(each.name, ""))
@@ -69,7 +69,7 @@ def _number_flag(declaration: Declared, option: Number, text: str) -> Any:
 
 
 def _flags_without_effect(**flags: tuple[Callable[[str], Any], str]) -> Any:
-    """Declare a field for flags that are accepted without effect: the given values, by name.
+    """Declare flags that are accepted without effect; the field holds the values given, by name.
 
     :param flags: the type of each flag, and the reason that ``--help`` and a note give
     """

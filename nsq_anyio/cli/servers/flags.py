@@ -113,7 +113,7 @@ def percentiles(text: str) -> list[float]:
 def all_percentiles(
     context: click.Context, option: click.Parameter, given: tuple[list[float], ...]
 ) -> list[float]:
-    """Return all percentiles that the values of a flag list."""
+    """Return the percentiles of all values of a repeatable flag."""
     numbers = [number for each in given for number in each]
     # nsqd sorts the values of its flags, but keeps the order of a list in its configuration file.
     from_file = context.get_parameter_source(str(option.name)) is ParameterSource.DEFAULT_MAP

@@ -111,7 +111,7 @@ class _Cluster:
             raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error
 
     def ports(self) -> dict[str, _Ports]:
-        """Return the ports of all servers, by their names."""
+        """Return the ports of all servers, by name."""
         if not self.flags.free_ports:
             return _usual_ports(self.nsqds)
         names, file = [_NSQLOOKUPD, *self.nsqds], self._ports_file
@@ -170,8 +170,10 @@ def _load_ports(path: Path, names: Iterable[str]) -> dict[str, _Ports]:
     :raises click.ClickException: if the file cannot be used
     """
     try:
-        content: object = json.loads(path.read_bytes()) if path.exists() else {}
-        stored = cast("dict[str, object]", content if isinstance(content, dict) else {})
+        stored: object = json.loads(path.read_bytes()) if path.exists() else {}
+        if not isinstance(stored, dict):
+            raise TypeError("it is not a JSON object")
+        stored = cast("dict[str, object]", stored)
         return {name: _checked_ports(stored.get(name)) for name in names}
     except OSError as error:
         raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error

@@ -1,4 +1,4 @@
 """``nsq-anyio spool``: list and clear the spools of Spark's streaming queries.
 
-A spool has the rows that a streaming query took from NSQ and may not have committed.
+A spool holds the rows that a streaming query took from NSQ and may not have committed.
 """

@@ -166,7 +166,7 @@ def delete_spools(flags: _DeleteFlags) -> None:
 def _choose(flags: _ChosenFlags) -> list[SpoolInfo]:
     """Return the spools that the command line names, each once.
 
-    :raises click.UsageError: if no spool is named, or the beginning of a UUID matches none or several
+    :raises click.UsageError: unless either UUIDs or ``--all`` are given, and each UUID matches one spool
     :raises click.ClickException: if a named spool is in use
     """
     from ...spark.lease import time_of
@@ -192,7 +192,7 @@ def _choose(flags: _ChosenFlags) -> list[SpoolInfo]:
 
 
 def _may_clear(flags: _ChosenFlags, shown: SpoolInfo, now: SpoolInfo | None) -> bool:
-    """Return whether to clear a spool: it is not in use, and has not changed since it was shown.
+    """Return whether to clear a spool: with ``--force``, or if it is unused and unchanged since it was shown.
 
     :raises click.ClickException: if the spool must stay, and the command line names it
     """
@@ -229,7 +229,7 @@ async def _put_back(
     done: list[tuple[SpoolInfo, int, list[Place]]],
     may_clear: Callable[[SpoolInfo, SpoolInfo | None], bool],
 ) -> None:
-    """Publish one spool after another; add each to ``done``, with its rows and the files that are left."""
+    """Publish one spool after another; add each to ``done``, with the number of rows and the files left."""
     import anyio.to_thread
 
     from ...producer import produce

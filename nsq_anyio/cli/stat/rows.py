@@ -47,7 +47,7 @@ class Row:
     :ivar paused: whether it is paused on any nsqd
     :ivar topic_paused: whether its topic is paused, so that no message reaches the channel
     :ivar ingress: messages per second that arrived since the previous poll; None at the first poll
-    :ivar egress: messages per second that were finished since the previous poll; None at the first poll
+    :ivar egress: messages per second that left the queue since the previous poll; None at the first poll
     """
 
     topic: str

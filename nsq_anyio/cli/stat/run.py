@@ -31,7 +31,8 @@ class Stat:
         """Show reports until ``stop`` is set, or the requested number is reached.
 
         :raises OutputClosed: if the reader of the output has gone away
-        :raises click.ClickException: if there is no such topic or channel, or the output cannot be written
+        :raises OutputFailed: if the output cannot be written
+        :raises click.ClickException: if there is no such topic or channel
         :raises ClusterFailed: if no server answers the first poll
         """
         async with anyio.create_task_group() as tasks:

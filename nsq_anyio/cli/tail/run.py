@@ -66,7 +66,8 @@ class Tail:
         """Print until ``stop`` is set, or the requested number of messages is reached.
 
         :raises OutputClosed: if the reader of the output has gone away
-        :raises click.ClickException: if no server can be reached, or the output cannot be written
+        :raises OutputFailed: if the output cannot be written
+        :raises click.ClickException: if no server can be reached
         """
         await check_reachable(self._source, self._flags)
         async with anyio.create_task_group() as watching:

@@ -213,7 +213,6 @@ def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, opt
 
 
 def _local_time() -> datetime:
-    """Return the current time in the time zone of this machine."""
     return datetime.now().astimezone()
 
 

@@ -72,7 +72,7 @@ def send_leftovers(work_dir: Path, output: RemotePlace) -> None:
 
 
 def _send(path: Path, target: RemotePlace) -> None:
-    # The rest may be half a line or member: it was not synced, so its messages were not finished.
+    # The messages of a partial line or member at the end were not synced, so they were not finished.
     os.truncate(path, whole_length(path))
     if not path.stat().st_size:
         path.unlink()
@@ -135,7 +135,7 @@ def _check_directory(directory: Path) -> None:
 
 @contextmanager
 def leftovers_moved(options: FileOptions) -> Generator[None]:
-    """With a URL, lock the work directory for the block; first, move what a killed process has left.
+    """With a URL, lock the work directory for the block, and first move the files of a killed process.
 
     :raises click.ClickException: if the directory is locked or holds other files, or a file cannot be moved
     """

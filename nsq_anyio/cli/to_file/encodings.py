@@ -46,7 +46,7 @@ class _Decompressor(Protocol):
 
 
 class Encoding(Protocol):
-    """A way to compress."""
+    """A compression format."""
 
     @property
     def suffix(self) -> str:

@@ -34,8 +34,8 @@ class NameFormat:
         the host's name up to its first dot
     :param suffix: appended to names that do not end in it
     :param numbered: whether ``<REV>`` numbers the files of one name; otherwise it is left out
-    :raises InvalidOption: if files must be numbered and there is no ``<REV>``, for an unknown directive of
-        ``datetime_format``, or for a name outside the directory
+    :raises InvalidOption: if files must be numbered and there is no ``<REV>``, or for an unknown directive of
+        ``datetime_format``
     """
 
     filename_format: str
@@ -64,10 +64,7 @@ class NameFormat:
 
 
 class TopicNames:
-    """The names of one topic's files.
-
-    :raises InvalidOption: for a name outside the directory
-    """
+    """The names of one topic's files."""
 
     def __init__(self, name_format: NameFormat, topic: str) -> None:
         self._datetime_format = name_format.datetime_format
@@ -84,7 +81,7 @@ class TopicNames:
         }
 
     def at(self, moment: datetime) -> str:
-        """Return the name of files at ``moment``, relative to the directory, with ``<REV>`` still in it.
+        """Return the name at ``moment``, relative to the directory; it still contains ``<REV>``.
 
         :raises InvalidOption: if the name is outside the directory
         """

@@ -59,7 +59,7 @@ def make_parent(target: Place, kept: str = "") -> None:
 
 
 def move_exclusively(source: Path, target: Place) -> None:
-    """Move a file, unless the new name is taken; to a directory only on the same file system.
+    """Move a file, unless the new name is taken. A local target must be on the same file system.
 
     A file that cannot be moved stays where it is.
 

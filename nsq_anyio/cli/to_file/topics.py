@@ -109,7 +109,7 @@ class _Running(NamedTuple):
 
 
 class Archiver:
-    """Archives topics until it is stopped, or one of them fails.
+    """Archives topics until it is stopped, or a topic fails.
 
     :param consume: creates the consumer of a topic
     :param open_file: creates the files of a topic

@@ -1,4 +1,4 @@
-"""The click command of ``nsq-anyio to-http``, which imports the work when it is called."""
+"""The click command of ``nsq-anyio to-http``; it imports its implementation when it is called."""
 
 from __future__ import annotations
 

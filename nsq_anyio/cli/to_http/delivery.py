@@ -110,7 +110,7 @@ class ToAll:
     If a message is retried, the endpoints that have accepted it do not get it twice, provided that nsqd
     delivers it to this process again.
 
-    :param max_remembered: the number of messages whose accepting endpoints are remembered
+    :param max_remembered: the most messages whose accepting endpoints are remembered
     """
 
     def __init__(

@@ -22,7 +22,7 @@ class Endpoint:
     :ivar host: the value of the header Host
     :ivar path: the path with the query; for GET with ``%s`` in place of the message
     :ivar shown: the URL for logs: without user, password and query, which may hold secrets
-    :ivar authorization: the header made of the URL's user and password
+    :ivar authorization: the value of the header Authorization, from the URL's user and password; or None
     :ivar free_at: the end of the pause that the endpoint has asked for, on the clock of `time.monotonic`
     """
 

@@ -31,7 +31,7 @@ class Headers:
     """The headers of each request to one endpoint, except the headers that frame its body.
 
     :ivar pairs: names and values
-    :ivar lines: the same as lines of HTTP/1
+    :ivar lines: the headers as lines of HTTP/1
     :raises ValueError: if a header is not one valid line
     """
 

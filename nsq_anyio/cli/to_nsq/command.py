@@ -1,4 +1,4 @@
-"""The click command of ``nsq-anyio to-nsq``, which imports the work when it is called."""
+"""The click command of ``nsq-anyio to-nsq``; it imports its implementation when it is called."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class JSONFilter:
 
     @property
     def passes_all(self) -> bool:
-        """Whether there are no conditions, so that messages need not be JSON."""
+        """Whether all messages pass unchanged, so that they need not be JSON."""
         return not self.required_field and not self.fields
 
     def apply(self, body: bytes) -> bytes | None:

@@ -21,7 +21,7 @@ _log = logging.getLogger("nsq_anyio.to_nsq")
 
 
 class ToNsq:
-    """Republishes messages."""
+    """Consumes topics, and republishes their messages."""
 
     def __init__(self, flags: ToNsqFlags) -> None:
         self._flags = flags
@@ -62,7 +62,7 @@ class ToNsq:
 
 
 class _Republisher:
-    """Republishes messages; a message is finished once the destination has acknowledged it.
+    """The handler of messages: each is finished once the destination has acknowledged it.
 
     :param topic: the destination's topic; None for the topic that a message came from
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The effect of an action, before it is performed.
+    """The expected effect of an action.
 
     :ivar nsqds: the URLs of the nsqds, each with the number of messages that will be discarded there
     :ivar failures: the errors of servers that could not be asked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .disk_queue import DiskQueue, Floor
@@ -14,6 +15,7 @@ READ_BYTES = 1024 * 1024
 """The most messages and bytes of one read; a larger message is read by itself."""
 
 
+@dataclass(slots=True, eq=False)
 class Job:
     """The operations on one queue: first ``clear``, then ``appends``, then ``read``, then ``persist``.
 
@@ -33,31 +35,25 @@ class Job:
     :ivar read_error: why nothing could be read
     """
 
-    __slots__ = (
-        *("after", "appends", "clear", "closes", "error", "first", "floor", "held", "persist", "places"),
-        *("queue", "read", "read_error", "read_place", "records", "safe_floor", "take", "taken", "unread"),
-    )
-
-    def __init__(self, queue: DiskQueue) -> None:
-        self.queue = queue
-        self.appends: list[Storable] = []
-        self.take: bool = False
-        self.read: bool = False
-        self.persist: bool = False
-        self.clear: bool = False
-        self.closes: bool = False
-        self.floor: Floor | None = None
-        self.safe_floor: Floor | None = None
-        self.after: Sequence[Job] = ()
-        self.held: int = 0
-        self.first: int = 0
-        self.places: list[Place] = []
-        self.taken: bool = False
-        self.records: Sequence[Record] = ()
-        self.unread: int = 0
-        self.read_place: Place = (0, 0)
-        self.error: OSError | None = None
-        self.read_error: OSError | None = None
+    queue: DiskQueue
+    appends: list[Storable] = field(default_factory=list[Storable])
+    take: bool = False
+    read: bool = False
+    persist: bool = False
+    clear: bool = False
+    closes: bool = False
+    floor: Floor | None = None
+    safe_floor: Floor | None = None
+    after: Sequence[Job] = ()
+    held: int = 0
+    first: int = 0
+    places: list[Place] = field(default_factory=list[Place])
+    taken: bool = False
+    records: Sequence[Record] = ()
+    unread: int = 0
+    read_place: Place = (0, 0)
+    error: OSError | None = None
+    read_error: OSError | None = None
 
     def run(self) -> None:
         """Run the job, in a thread."""

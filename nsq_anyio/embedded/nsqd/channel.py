@@ -7,6 +7,7 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from ...errors import ServerError
 from ...names import is_ephemeral
@@ -25,6 +26,7 @@ _MAX_ATTEMPTS = 0xFFFF
 _TURN = 1.0
 
 
+@dataclass(slots=True, eq=False)
 class Subscription:
     """One client of a channel: its RDY count, its messages in flight, and its counters.
 
@@ -37,32 +39,16 @@ class Subscription:
     :ivar is_queued: whether it is in the channel's queue of ready clients
     """
 
-    __slots__ = (
-        "disconnect",
-        "finish_count",
-        "in_flight",
-        "is_queued",
-        "message_count",
-        "msg_timeout",
-        "output",
-        "rdy",
-        "requeue_count",
-        "sample_rate",
-    )
-
-    def __init__(
-        self, output: Output, disconnect: Callable[[], None], *, msg_timeout: float, sample_rate: int
-    ) -> None:
-        self.output: Output = output
-        self.disconnect: Callable[[], None] = disconnect
-        self.msg_timeout: float = msg_timeout
-        self.sample_rate: int = sample_rate
-        self.rdy: int = 0
-        self.in_flight: int = 0
-        self.message_count: int = 0
-        self.finish_count: int = 0
-        self.requeue_count: int = 0
-        self.is_queued: bool = False
+    output: Output
+    disconnect: Callable[[], None]
+    msg_timeout: float = field(kw_only=True)
+    sample_rate: int = field(kw_only=True)
+    rdy: int = 0
+    in_flight: int = 0
+    message_count: int = 0
+    finish_count: int = 0
+    requeue_count: int = 0
+    is_queued: bool = False
 
     @property
     def can_take(self) -> bool:

@@ -23,7 +23,7 @@ _LONGEST_QUIET = 2.0
 """The most seconds to wait: a round trip may include other work of nsqd, such as asking nsqlookupds."""
 
 
-class Outstanding:
+class LoweredRdy:
     """Counts the messages that may be outstanding on one connection beyond the RDY count sent last."""
 
     __slots__ = ("_lowered_at", "_most", "_quiet")

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nsq_anyio.policy.outstanding import Outstanding
+from nsq_anyio.policy.lowered_rdy import LoweredRdy
 
 
 def test_nothing_is_outstanding_before_a_count_was_lowered() -> None:
-    outstanding = Outstanding()
+    outstanding = LoweredRdy()
     assert outstanding.needed_slots(0) == 0
     assert outstanding.settles_at(0, 5.0) is None
     assert not outstanding.settle(0, 5.0, 100.0)
 
 
 def test_each_answer_takes_one_off() -> None:
-    outstanding = Outstanding()
+    outstanding = LoweredRdy()
     outstanding.note_lowered(10, answered=7, now=0.0)
     assert [outstanding.needed_slots(answered) for answered in (7, 8, 16)] == [10, 9, 1]
     assert outstanding.needed_slots(17) <= 0
@@ -27,7 +27,7 @@ def test_each_answer_takes_one_off() -> None:
 
 
 def test_the_highest_of_several_counts_is_outstanding() -> None:
-    outstanding = Outstanding()
+    outstanding = LoweredRdy()
     outstanding.note_lowered(10, answered=0, now=0.0)
     outstanding.note_lowered(4, answered=3, now=0.0)
     assert outstanding.needed_slots(3) == 7
@@ -39,7 +39,7 @@ def test_the_highest_of_several_counts_is_outstanding() -> None:
     ("round_trip", "quiet"), [(0.0, 0.05), (0.1, 0.25), (0.4, 0.85), (5.0, 2.0)], ids=str
 )
 def test_it_is_over_when_nothing_comes_for_two_round_trips(round_trip: float, quiet: float) -> None:
-    outstanding = Outstanding()
+    outstanding = LoweredRdy()
     outstanding.note_round_trip(round_trip)
     outstanding.note_lowered(10, answered=0, now=100.0)
     assert outstanding.settles_at(0, 90.0) == pytest.approx(100 + quiet)
@@ -55,7 +55,7 @@ class LateNsqd(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.outstanding = Outstanding()
+        self.outstanding = LoweredRdy()
         self.rdy: int = 0  # this and the next two as the client knows them
         self.answered: int = 0
         self.in_flight: int = 0
