@@ -173,7 +173,7 @@ def test_imports_point_downward() -> None:
         ("nsq_anyio.protocol.compression", "import snappy"),
         ("nsq_anyio.protocol.codec", "import nsq_anyio_codec"),
         ("nsq_anyio.re2_pattern", "import re2"),
-        ("nsq_anyio.policy.rdy", "if TYPE_CHECKING:\n    import random"),
+        ("nsq_anyio.policy.rdy_distribution", "if TYPE_CHECKING:\n    import random"),
         ("nsq_anyio.transport.dial", "import anyio.abc, ssl, time, socket"),
         ("nsq_anyio.http.client", "import httpx\nfrom ..protocol import commands"),
         ("nsq_anyio.http.client", "import http"),

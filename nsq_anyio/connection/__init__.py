@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .connection import Connection
+    from .interfaces import NoMessages, Receiver, Request, TakesAnswer
     from .open import Experience, open_connection, prepared
-    from .receiver import NoMessages, Receiver, Request, TakesAnswer
 
 __all__ = [
     "Connection",
@@ -30,6 +30,6 @@ __getattr__: Callable[[str], object] = importer(
     {
         ".connection": ("Connection",),
         ".open": ("Experience", "open_connection", "prepared"),
-        ".receiver": ("NoMessages", "Receiver", "Request", "TakesAnswer"),
+        ".interfaces": ("NoMessages", "Receiver", "Request", "TakesAnswer"),
     },
 )

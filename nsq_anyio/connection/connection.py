@@ -31,7 +31,7 @@ from ..transport.layer import half_close
 from ..transport.socket_stream import DirectSocketStream, end_now, last_send
 from .busy_poll import BusyPoll
 from .handshake import CHUNK_SIZE, Negotiated
-from .receiver import Receiver, Request, TakesAnswer
+from .interfaces import Receiver, Request, TakesAnswer
 from .writer import Outbox, write
 
 SourceT = TypeVar("SourceT")

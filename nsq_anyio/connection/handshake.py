@@ -26,7 +26,7 @@ from ..protocol.identify import AuthReply, IdentifyReply, identify_payload
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal
 from ..transport.tls_context import client_context, tls_options
 from .auth_secret import reveal
-from .receiver import Request, TakesAnswer
+from .interfaces import Request, TakesAnswer
 
 CHUNK_SIZE = 256 * 1024
 """The most bytes to receive at once; large, because each chunk costs an iteration of the event loop."""

@@ -23,7 +23,7 @@ from ..transport.dial import dial
 from ..transport.tls_context import client_context, tls_options
 from .connection import Connection
 from .handshake import Handshake
-from .receiver import Receiver, TakesAnswer
+from .interfaces import Receiver, TakesAnswer
 
 _BUFFERING = 0.025
 """The default ``output_buffer_timeout``: the shortest that nsqd accepts by default."""

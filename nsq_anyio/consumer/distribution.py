@@ -24,7 +24,7 @@ from ..connection import Connection
 from ..events import Emitter, RdyChanged
 from ..options import ConsumerOptions
 from ..policy.lowered_rdy import LoweredRdy
-from ..policy.rdy import ConnectionRdy, RdyPolicy, plan
+from ..policy.rdy_distribution import ConnectionRdy, RdyPolicy, plan
 from ..protocol import commands
 from .backoff_timer import BackoffTimer
 from .in_flight import InFlight

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from nsq_anyio.policy.rdy import ConnectionRdy, RdyPolicy, distribute, plan
+from nsq_anyio.policy.rdy_distribution import ConnectionRdy, RdyPolicy, distribute, plan
 
 IDLE_TIMEOUT = 10.0
 TURN_TIMEOUT = 30.0

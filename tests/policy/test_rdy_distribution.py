@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.policy.rdy import ConnectionRdy, RdyPolicy, distribute, plan
+from nsq_anyio.policy.rdy_distribution import ConnectionRdy, RdyPolicy, distribute, plan
 
 IDLE_TIMEOUT = 10.0
 TURN_TIMEOUT = 30.0

@@ -1,4 +1,4 @@
-"""The receivers of the messages of a connection, and of the answers to its commands."""
+"""The interfaces of a connection to its owner: who takes its messages, and the answers to its commands."""
 
 from __future__ import annotations
 
