@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..http import ChannelStats, NsqdSurvey, Survey, TopicStats, Totals
 from ..names import is_ephemeral
@@ -149,7 +149,7 @@ def topic_problems(snapshot: Snapshot, trend_of: TrendOf) -> Iterator[Problem]:
         topic = each.total
         yield from _of_topic(topic)
         yield from _tombstoned(shown, each, tombstones)
-        yield from _per_nsqd(shown, each)
+        yield from _per_nsqd(shown, each, snapshot.activities)
         for channel in topic.channels:
             key = topic.topic_name, channel.channel_name
             if (activity := snapshot.activities.get(key)) is not None:
@@ -250,7 +250,12 @@ def _slow(
     now, patience = snapshot.survey.time, activity.patience(snapshot.interval)
     if channel.depth and now - (idle := activity.idle_since()) >= patience:
         held = channel.in_flight_count
-        taken = f"consumers hold {held:,} and answer none" if held else "consumers take none"
+        # nsqd sends a waiting message at once to any consumer whose RDY allows it.
+        taken = (
+            f"consumers hold {held:,} and answer none"
+            if held
+            else "every consumer has RDY 0: they are paused, back off after failures, or hang"
+        )
         text = f"Nothing is finished: {messages_wait(channel.depth)}, and {taken}."
         yield _on_channel(key, "stalled", text, channel.depth, is_bad=True, since=idle)
     elif not channel.depth and now - activity.holding >= patience:
@@ -261,7 +266,7 @@ def _slow(
     elif channel.depth >= _LEAST_GROWTH:
         for seconds in (_SHORT, _LONG):
             if (trend := trend_of(key, seconds)) is not None and (found := _growing(key, channel, trend)):
-                yield found
+                yield replace(found, since=activity.waiting)
                 return
 
 
@@ -311,7 +316,9 @@ def _is_full(channel: ChannelStats, trend: Trend) -> bool:
     )
 
 
-def _per_nsqd(shown: Mapping[str, str], topic: Totals[TopicStats]) -> Iterator[Problem]:
+def _per_nsqd(
+    shown: Mapping[str, str], topic: Totals[TopicStats], activities: Mapping[Key, Activity]
+) -> Iterator[Problem]:
     """Yield the problems of channels that depend on the nsqd: each nsqd has a queue of its own."""
     # One pass over all rows: a large cluster has very many.
     holders: dict[str, set[str]] = {channel.channel_name: set() for channel in topic.total.channels}
@@ -330,13 +337,14 @@ def _per_nsqd(shown: Mapping[str, str], topic: Totals[TopicStats]) -> Iterator[P
     for channel in topic.total.channels:
         name = channel.channel_name
         key = topic.total.topic_name, name
+        since = activities[key].waiting if key in activities else NEVER
         if len(holders[name]) < len(topic.nodes):
             lacking = [url for url in topic.nodes if url not in holders[name]]
             yield from _missing(key, [shown.get(url, url) for url in lacking])
         if any((held := paused.get(name, {})).values()):
-            yield _paused(key, held, everywhere=len(held) == len(holders[name]))
+            yield replace(_paused(key, held, everywhere=len(held) == len(holders[name])), since=since)
         if waiting := unserved.get(name):
-            yield _unserved(key, waiting, everywhere=not channel.client_count)
+            yield replace(_unserved(key, waiting, everywhere=not channel.client_count), since=since)
         if name in deferred and not channel.client_count:
             text = f"No consumer is connected, and {_messages(deferred[name])} deferred there come due."
             yield _on_channel(key, "no_consumers", text, deferred[name], is_bad=False)

@@ -140,7 +140,10 @@ def test_stalled() -> None:
     assert problem.text == "Nothing is finished: 5 messages wait, and consumers hold 3 and answer none."
     free = nsqd(A, topic(channel(depth=5, client_count=1)))
     (problem,) = found(view(free, activity=stopped(300)))
-    assert problem.text == "Nothing is finished: 5 messages wait, and consumers take none."
+    assert problem.text == (
+        "Nothing is finished: 5 messages wait, and every consumer has RDY 0: they are paused, back off after "
+        "failures, or hang."
+    )
     (problem,) = found(view(free, activity=Activity(900.0, waiting=900.0)))
     assert (problem.kind, problem.since) == ("stalled", 900.0)
 
