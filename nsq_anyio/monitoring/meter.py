@@ -13,11 +13,15 @@ from ..http import Survey, TopicStats, Totals
 from ..names import is_ephemeral
 from .snapshot import Counts, Figures, Key, Rates
 
-_Measures: TypeAlias = Mapping[str, tuple[int, int, int, int, int]]
-"""The figures of a topic on one nsqd, under "", and of its channels, by name: `Counts`, then the backlog."""
+_Measures: TypeAlias = dict[str, tuple[int, int, int, int, int, int, int]]
+"""The figures of a topic on one nsqd, under "", and of its channels, by name.
+
+Each has the values of `Counts`, then the backlog, then how many messages have left, as the others tell it: one
+that nsqd moves while it counts is seen twice or not at all, so this may decrease. The highest is what `Counts` has.
+"""
 
 _NOTHING: _Measures = {}
-_ZERO = 0, 0, 0, 0, 0
+_ZERO = 0, 0, 0, 0, 0, 0, 0
 _STILL = Rates()
 
 
@@ -92,8 +96,9 @@ class Meter:
             if name not in found and (remembered := step.remembered(name, known)):
                 found[name] = remembered
         self._topics = found
-        for topic in found.values():
+        for name, topic in found.items():
             step.figures.sums.update(topic.sums)
+            step.figures.nodes[name] = topic.measures
         return step.figures
 
 
@@ -135,12 +140,13 @@ class _Step:
             _keep(each, known.counters, counters)
         for url, row in totals.nodes.items():
             old = known.measures.get(url, _NOTHING)
-            new = measures[url] = old if nodes.get(url) is row else _measures(row)
-            _keep(new, known.counters, counters)
             since = self._since[url]
+            is_same = nodes.get(url) is row and not since.is_restarted
+            new = measures[url] = old if is_same else _measures(row)
+            _keep(new, known.counters, counters)
             if since.is_new:
                 _begin(new, known.counters, counters)
-            elif new is old and not since.is_restarted:
+            elif is_same:
                 if since.seconds > 0:
                     for channel in new:
                         rates.setdefault(channel, [0.0, 0.0, 0.0, 0.0])
@@ -181,10 +187,14 @@ def _topic(
 
 
 def _measures(row: TopicStats) -> _Measures:
-    found = {"": (row.message_count, row.message_bytes, 0, 0, row.depth)}
+    messages, depth = row.message_count, row.depth
+    left = max(messages - depth, 0)
+    found = {"": (messages, row.message_bytes, 0, 0, left, depth, left)}
     for each in row.channels:
-        backlog = each.depth + each.in_flight_count + each.deferred_count
-        found[each.channel_name] = each.message_count, 0, each.requeue_count, each.timeout_count, backlog
+        messages, backlog = each.message_count, each.depth + each.in_flight_count + each.deferred_count
+        # An nsqd that was restarted has messages on its disk that it has not counted.
+        left = max(messages - backlog, 0)
+        found[each.channel_name] = messages, 0, each.requeue_count, each.timeout_count, left, backlog, left
     return found
 
 
@@ -192,7 +202,7 @@ def _keep(measures: _Measures, before: Mapping[str, list[int]], counters: dict[s
     """Carry over the sums of a topic and its channels, as far as an nsqd has them."""
     for channel in measures:
         if channel not in counters:
-            counters[channel] = list(before.get(channel, (0, 0, 0, 0)))
+            counters[channel] = list(before.get(channel, (0, 0, 0, 0, 0)))
 
 
 def _begin(measures: _Measures, before: Mapping[str, list[int]], counters: Mapping[str, list[int]]) -> None:
@@ -200,7 +210,7 @@ def _begin(measures: _Measures, before: Mapping[str, list[int]], counters: Mappi
     for channel, values in measures.items():
         if channel not in before:
             total = counters[channel]
-            for index in range(4):
+            for index in range(5):
                 total[index] += values[index]
 
 
@@ -211,25 +221,31 @@ def _advance(
     counters: Mapping[str, list[int]],
     rates: dict[str, list[float]],
 ) -> None:
-    """Add the counts of an nsqd since its last answer."""
+    """Add the counts of an nsqd since its last answer, and put into ``new`` what has left."""
     seconds = since.seconds
-    for channel, (messages, size, requeued, timed_out, backlog) in new.items():
+    for channel, (messages, size, requeued, timed_out, _, backlog, _) in new.items():
         before = old.get(channel, _ZERO)
         known = _ZERO if since.is_restarted else before
         # A topic that was deleted and created again begins at zero, too.
         came = messages - known[0] if messages >= known[0] else messages
         requeues = requeued - known[2] if requeued >= known[2] else requeued
         timeouts = timed_out - known[3] if timed_out >= known[3] else timed_out
+        left = known[6] + came + before[5] - backlog
+        if since.is_restarted:
+            left = max(left, 0)  # after a crash, nsqd delivers some messages again
+        finished = max(known[4], left)
+        new[channel] = messages, size, requeued, timed_out, finished, backlog, left
         total = counters[channel]
         total[0] += came
         total[1] += size - known[1] if size >= known[1] else size
         total[2] += requeues
         total[3] += timeouts
+        total[4] += finished - known[4]
         if seconds > 0:
             rate = rates.get(channel)
             if rate is None:
                 rate = rates[channel] = [0.0, 0.0, 0.0, 0.0]
             rate[0] += came / seconds
-            rate[1] += max(came + before[4] - backlog, 0) / seconds
+            rate[1] += (finished - known[4]) / seconds
             rate[2] += requeues / seconds
             rate[3] += timeouts / seconds

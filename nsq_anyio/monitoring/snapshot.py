@@ -25,12 +25,15 @@ class Counts:
     :ivar message_bytes: the size of their bodies; only of topics
     :ivar requeued: messages requeued; only of channels
     :ivar timed_out: messages timed out; only of channels
+    :ivar finished: messages that left for good, finished by consumers or discarded; of a topic, messages that
+        its channels took
     """
 
     messages: int = 0
     message_bytes: int = 0
     requeued: int = 0
     timed_out: int = 0
+    finished: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,15 @@ class Figures:
 
     :ivar rates: since the last answer of each nsqd; missing until an nsqd has answered twice
     :ivar sums: the counters over all nsqds. They never decrease while any nsqd has the topic or channel
+    :ivar nodes: the counters of each nsqd, by topic, then by the nsqd's URL, then by channel. Each begins with
+        the values of `Counts`, and with zero when the nsqd restarts
     """
 
     rates: dict[Key, Rates] = field(default_factory=dict[Key, Rates])
     sums: dict[Key, Counts] = field(default_factory=dict[Key, Counts])
+    nodes: dict[str, Mapping[str, Mapping[str, tuple[int, ...]]]] = field(
+        default_factory=dict[str, Mapping[str, Mapping[str, tuple[int, ...]]]]
+    )
 
 
 NEVER = math.nan

@@ -34,7 +34,7 @@ def survey(*nsqds: NsqdSurvey) -> Survey:
 def test_the_first_survey_has_sums_and_no_rates() -> None:
     figures = Meter().update(survey(nsqd("n1", messages=5), nsqd("n2", messages=7, requeued=2)), 1.0)
     assert figures.rates == {}
-    assert figures.sums == {TOPIC: Counts(12, 120), CHANNEL: Counts(12, 0, 2, 2)}
+    assert figures.sums == {TOPIC: Counts(12, 120, finished=12), CHANNEL: Counts(12, 0, 2, 2, 12)}
 
 
 def test_rates_are_of_all_nsqds() -> None:
@@ -45,7 +45,7 @@ def test_rates_are_of_all_nsqds() -> None:
     )
     assert figures.rates[CHANNEL] == Rates(ingress=12.0, egress=7.5, requeued=4.0, timed_out=4.0)
     assert figures.rates[TOPIC] == Rates(ingress=12.0, egress=12.0)
-    assert figures.sums[CHANNEL] == Counts(134, 0, 8, 8)
+    assert figures.sums[CHANNEL] == Counts(134, 0, 8, 8, 118)
 
 
 def test_what_is_in_flight_or_deferred_has_not_left() -> None:
@@ -62,6 +62,26 @@ def test_what_is_in_flight_or_deferred_has_not_left() -> None:
     meter.update(polled(depth=10), 0.0)
     figures = meter.update(polled(depth=5, in_flight_count=2, deferred_count=1), 1.0)
     assert figures.rates[CHANNEL].egress == 2.0
+
+
+def test_a_message_that_moves_while_nsqd_counts_is_not_finished_twice() -> None:
+    meter = Meter()
+    meter.update(survey(nsqd(messages=10, depth=4)), 0.0)
+    for depth, finished in ((5, 6), (4, 6), (3, 7), (4, 7), (2, 8)):
+        figures = meter.update(survey(nsqd(messages=10, depth=depth)), 1.0)
+        assert figures.sums[CHANNEL].finished == finished
+        assert figures.nodes["t"]["n1"]["c"][4] == finished
+
+
+def test_an_nsqd_that_restarts_finishes_what_it_had_on_disk() -> None:
+    meter = Meter()
+    meter.update(survey(nsqd(messages=100, depth=40)), 0.0)
+    figures = meter.update(survey(nsqd(messages=0, depth=45, start=2)), 1.0)  # 5 of them again
+    assert figures.sums[CHANNEL].finished == 60
+    assert figures.nodes["t"]["n1"]["c"][4] == 0
+    figures = meter.update(survey(nsqd(messages=0, depth=44, start=2)), 2.0)
+    assert (figures.sums[CHANNEL].finished, figures.rates[CHANNEL].egress) == (61, 1.0)
+    assert figures.nodes["t"]["n1"]["c"][4] == 1
 
 
 def test_an_nsqd_that_restarts_counts_from_zero() -> None:
@@ -88,9 +108,9 @@ def test_a_channel_that_comes_back_later_than_its_topic_goes_on_like_it() -> Non
     figures = meter.update(
         survey(NsqdSurvey(node=Node(url="n1"), stats=Stats(start_time=1, topics=(without_channel,)))), 1.0
     )
-    assert figures.sums == {TOPIC: Counts(103, 1030)}
+    assert figures.sums == {TOPIC: Counts(103, 1030, finished=103)}
     figures = meter.update(survey(nsqd(messages=5)), 2.0)
-    assert figures.sums == {TOPIC: Counts(105, 1050), CHANNEL: Counts(105)}
+    assert figures.sums == {TOPIC: Counts(105, 1050, finished=105), CHANNEL: Counts(105, finished=105)}
 
 
 def test_a_topic_that_is_new_on_a_known_nsqd_counts_at_once() -> None:
@@ -141,7 +161,7 @@ def test_two_answers_at_one_time_have_no_rate() -> None:
 def test_a_topic_that_an_nsqd_lists_twice_counts_once() -> None:
     topic = TopicStats(topic_name="t", message_count=5)
     twice = NsqdSurvey(node=Node(url="n1"), stats=Stats(topics=(topic, topic)))
-    assert Meter().update(survey(twice), 0.0).sums == {TOPIC: Counts(5, 0)}
+    assert Meter().update(survey(twice), 0.0).sums == {TOPIC: Counts(5, 0, finished=5)}
 
 
 ANSWERS = st.builds(
@@ -168,4 +188,5 @@ def test_no_rate_is_negative_and_no_sum_decreases(polls: list[list[NsqdSurvey]])
             known = before.get(key, Counts())
             assert counts.messages >= known.messages
             assert counts.requeued >= known.requeued
+            assert counts.finished >= known.finished
         before = figures.sums

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -68,7 +68,7 @@ class ClusterLabels:
     :ivar clients: whether each consumer's connection has metrics; this needs a poller that asks for clients.
         Default False
     :ivar max_channels: the most topics and channels with metrics, counted on each nsqd, 1 or more; each has
-        up to 10 series. The first in alphabetical order are chosen. Default 20,000
+        up to 11 series. The first in alphabetical order are chosen. Default 20,000
     :raises InvalidOption: if a value is outside its range
     """
 
@@ -106,12 +106,15 @@ class Rows:
         """Yield the topics and channels, sorted by their names."""
         return self._by_nsqd() if self._labels.by_nsqd else self._of_all()
 
-    def tombstones(self) -> Iterator[Labels]:
-        """Yield the labels of each topic that an nsqlookupd hides on an nsqd."""
+    def tombstones(self) -> Iterator[tuple[Labels, int]]:
+        """Yield the labels of each topic that an nsqlookupd hides on an nsqd, and its messages there."""
+        topics = {totals.total.topic_name: totals.nodes for totals in self._snapshot.topics}
         for nsqd in self._survey.nsqds:
             for topic in nsqd.node.tombstoned:
                 if self._labels.wants_topic(topic):
-                    yield {"topic": topic, "nsqd": self.names[nsqd.node.url]}
+                    row = topics.get(topic, {}).get(nsqd.node.url, TopicStats())
+                    count = row.depth + sum(channel.depth for channel in row.channels)
+                    yield {"topic": topic, "nsqd": self.names[nsqd.node.url]}, count
 
     def clients(self) -> Iterator[tuple[Labels, ClientStats]]:
         """Yield the connections of consumers, each once, if they have metrics."""
@@ -131,23 +134,21 @@ class Rows:
 
     def _by_nsqd(self) -> Iterator[Row]:
         """Yield the topics and channels of each nsqd, in an order in which limits affect all nsqds alike."""
-        nsqds: dict[str, dict[str, TopicStats]] = {}
-        for nsqd in self._survey.nsqds:
-            for topic in nsqd.stats.topics:
-                if self._labels.wants_topic(topic.topic_name):
-                    nsqds.setdefault(topic.topic_name, {})[self.names[nsqd.node.url]] = topic
-        for name, topics in sorted(nsqds.items()):
+        nodes = self._snapshot.figures.nodes
+        for totals in self._snapshot.topics:
+            name = totals.total.topic_name
+            if not self._labels.wants_topic(name):
+                continue
             channels: dict[str, dict[str, ChannelStats]] = {}
-            for nsqd_name, topic in topics.items():
-                counts = Counts(topic.message_count, topic.message_bytes)
-                yield {"topic": name, "nsqd": nsqd_name}, topic, counts
+            for url, topic in totals.nodes.items():
+                yield {"topic": name, "nsqd": self.names[url]}, topic, _counts(nodes[name][url][""])
                 for channel in topic.channels:
                     if self._labels.wants_channel(channel.channel_name):
-                        channels.setdefault(channel.channel_name, {})[nsqd_name] = channel
+                        channels.setdefault(channel.channel_name, {})[url] = channel
             for channel_name, found in sorted(channels.items()):
-                for nsqd_name, channel in found.items():
-                    counts = Counts(channel.message_count, 0, channel.requeue_count, channel.timeout_count)
-                    yield {"topic": name, "channel": channel_name, "nsqd": nsqd_name}, channel, counts
+                for url, channel in found.items():
+                    labels = {"topic": name, "channel": channel_name, "nsqd": self.names[url]}
+                    yield labels, channel, _counts(nodes[name][url][channel_name])
 
     def _of_all(self) -> Iterator[Row]:
         """Yield the topics and channels, with their sums over all nsqds."""
@@ -162,6 +163,10 @@ class Rows:
                 if self._labels.wants_channel(channel.channel_name):
                     labels = {"topic": name, "channel": channel.channel_name}
                     yield labels, channel, sums.get((name, channel.channel_name), Counts())
+
+
+def _counts(values: Sequence[int]) -> Counts:
+    return Counts(*values[:5])
 
 
 def _names(nodes: Iterable[Node]) -> dict[str, str]:
@@ -305,8 +310,8 @@ class _Collection:
                 self._add_topic(labels, row, counts)
             else:
                 self._add_channel(labels, row, counts)
-        for labels in self._bounded(self._rows.tombstones()):
-            self._samples.add(TOMBSTONED, labels, 1)
+        for labels, count in self._bounded(self._rows.tombstones()):
+            self._samples.add_all(TOMBSTONED, labels, (1, count))
         for labels, client in self._bounded(self._rows.clients()):
             gauges = (client.ready_count, client.in_flight_count)
             counters = (client.message_count, client.finish_count, client.requeue_count)
@@ -324,7 +329,7 @@ class _Collection:
 
     def _add_channel(self, labels: Labels, row: ChannelStats, counts: Counts) -> None:
         gauges = (row.depth, row.backend_depth, row.in_flight_count, row.deferred_count, row.client_count)
-        counters = (counts.messages, counts.requeued, counts.timed_out)
+        counters = (counts.messages, counts.finished, counts.requeued, counts.timed_out)
         self._samples.add_all(CHANNEL, labels, (*gauges, row.paused, *counters))
         self._add_latency(CHANNEL_LATENCY, labels, row.e2e_processing_latency)
 

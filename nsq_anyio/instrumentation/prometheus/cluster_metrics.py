@@ -23,13 +23,20 @@ TOPIC: Final = (
 
 TOPIC_LATENCY: Final = Metric(
     "nsq_topic_e2e_latency_seconds",
-    "gauge",
+    "summary",
     "Time from the publication of a message to its FIN, by quantile, if nsqd is set to measure it.",
     (*_TOPIC, "quantile"),
 )
-TOMBSTONED: Final = Metric(
-    "nsq_topic_tombstoned", "gauge", "1 for a topic that an nsqlookupd hides on an nsqd.", _TOPIC
+TOMBSTONED: Final = (
+    Metric("nsq_topic_tombstoned", "gauge", "1 for a topic that an nsqlookupd hides on an nsqd.", _TOPIC),
+    Metric(
+        "nsq_topic_tombstoned_messages",
+        "gauge",
+        "Messages that wait there, in the topic and in its channels.",
+        _TOPIC,
+    ),
 )
+"""In the order in which the collector computes their values."""
 
 CHANNEL: Final = (
     Metric("nsq_channel_depth_messages", "gauge", "Messages that wait, in memory and on disk.", _CHANNEL),
@@ -41,13 +48,19 @@ CHANNEL: Final = (
     Metric("nsq_channel_clients", "gauge", "Consumers that are connected.", _CHANNEL),
     Metric("nsq_channel_paused", "gauge", "1 if the channel is paused, else 0.", _CHANNEL),
     Metric("nsq_channel_messages_total", "counter", "Messages that the channel got.", _CHANNEL),
+    Metric(
+        "nsq_channel_messages_finished_total",
+        "counter",
+        "Messages that left the channel: finished (FIN), or discarded when it was emptied or full.",
+        _CHANNEL,
+    ),
     Metric("nsq_channel_messages_requeued_total", "counter", "Messages requeued (REQ).", _CHANNEL),
     Metric("nsq_channel_messages_timed_out_total", "counter", "Messages that timed out.", _CHANNEL),
 )
 """In the order in which the collector computes their values."""
 
 CHANNEL_LATENCY: Final = Metric(
-    "nsq_channel_e2e_latency_seconds", "gauge", TOPIC_LATENCY.help, (*_CHANNEL, "quantile")
+    "nsq_channel_e2e_latency_seconds", "summary", TOPIC_LATENCY.help, (*_CHANNEL, "quantile")
 )
 
 CLIENT: Final = (
@@ -117,7 +130,7 @@ LEFT_OUT: Final = Metric(
 CLUSTER_METRICS: Final[tuple[Metric, ...]] = (
     *TOPIC,
     TOPIC_LATENCY,
-    TOMBSTONED,
+    *TOMBSTONED,
     *CHANNEL,
     CHANNEL_LATENCY,
     *CLIENT,

@@ -23,7 +23,7 @@ class Metric:
     """
 
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
+    kind: Literal["counter", "gauge", "histogram", "summary"]
     help: str
     labels: tuple[str, ...] = ()
     highest: bool = False

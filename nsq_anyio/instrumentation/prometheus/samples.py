@@ -158,3 +158,6 @@ def empty_family(metric: Metric) -> Family:
             return GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
         case "histogram":
             return HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+        case "summary":
+            # prometheus_client's own family insists on a sum and a count, which nsqd does not measure.
+            return Family(metric.name, metric.help, "summary")
