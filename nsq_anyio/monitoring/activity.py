@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..http import TopicStats, Totals
-from .snapshot import NEVER, Activity, Counts, Episode, Figures, Key, Rates
+from .snapshot import FINISHED, NEVER, Activity, Counts, Episode, Figures, Key, Rates
 
 _SLOWEST_GAP = 60.0
 """The most seconds from one finished message to the next that count as a pace; a longer pause is none."""
@@ -21,6 +21,7 @@ class Activities:
 
     def __init__(self) -> None:
         self._known: dict[Key, Activity] = {}
+        self._idle: dict[str, dict[Key, tuple[int, float]]] = {}  # by nsqd: messages finished, and since when
         self._sums: Mapping[Key, Counts] = {}
         self._time = math.nan
 
@@ -34,9 +35,11 @@ class Activities:
         :param now: when the survey began, in Unix seconds
         """
         if now < self._time:
-            self._known = {}
+            self._known, self._idle = {}, {}
         found: dict[Key, Activity] = {}
+        idle: dict[str, dict[Key, tuple[int, float]]] = {}
         for each in topics:
+            idle_on = self._idle_on(each, figures, now, idle) if len(each.nodes) > 1 else {}
             for channel in each.total.channels:
                 key = each.total.topic_name, channel.channel_name
                 known = self._known.get(key) or Activity(now)
@@ -48,8 +51,31 @@ class Activities:
                     known,
                     waiting=_since(waits, known.waiting, now),
                     holding=_since(holds, known.holding, now),
+                    idle_on=idle_on.get(channel.channel_name, {}),
                 )
-        self._known, self._sums, self._time = found, figures.sums, now
+        self._known, self._idle, self._sums, self._time = found, idle, figures.sums, now
+        return found
+
+    def _idle_on(
+        self,
+        topic: Totals[TopicStats],
+        figures: Figures,
+        now: float,
+        idle: dict[str, dict[Key, tuple[int, float]]],
+    ) -> dict[str, dict[str, float]]:
+        """Return since when channels are idle on which nsqds, by channel; add them to ``idle``."""
+        name = topic.total.topic_name
+        found: dict[str, dict[str, float]] = {}
+        for url, stats in topic.nodes.items():
+            counts = figures.nodes.get(name, {}).get(url, {})
+            for row in stats.channels:
+                if not row.depth or not row.client_count or row.channel_name not in counts:
+                    continue
+                finished = counts[row.channel_name][FINISHED]
+                key = name, row.channel_name
+                before, since = self._idle.get(url, {}).get(key, (-1, now))
+                idle.setdefault(url, {})[key] = finished, since if before == finished else now
+                found.setdefault(row.channel_name, {})[url] = since if before == finished else now
         return found
 
 

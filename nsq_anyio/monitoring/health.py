@@ -39,6 +39,7 @@ _LABELS = {
     "timeouts": "timeouts",
     "channel_missing": "channel missing",
     "nsqd_without_consumers": "no consumers",
+    "nsqd_stalled": "stalled",
 }
 
 
@@ -156,7 +157,10 @@ def topic_problems(snapshot: Snapshot, trend_of: TrendOf) -> Iterator[Problem]:
                 yield from _failing(key, activity, snapshot)
                 # Without a consumer none can be slow, and a new channel has no trend.
                 if channel.client_count and not channel.paused:
-                    yield from _slow(key, channel, activity, trend_of, snapshot)
+                    slow = list(_slow(key, channel, activity, trend_of, snapshot))
+                    yield from slow
+                    if all(problem.kind != "stalled" for problem in slow):
+                        yield from _idle_on_some(key, each, shown, activity, snapshot)
 
 
 def unknown(snapshot: Snapshot) -> int:
@@ -269,6 +273,31 @@ def _slow(
                 yield replace(found, since=activity.waiting)
                 return
 
+
+def _idle_on_some(
+    key: Key, topic: Totals[TopicStats], shown: Mapping[str, str], activity: Activity, snapshot: Snapshot
+) -> Iterator[Problem]:
+    """Yield the problem of a channel that is idle on some nsqds, and moves on others."""
+    now, patience = snapshot.survey.time, activity.patience(snapshot.interval)
+    idle: dict[str, float] = {}
+    rows: list[ChannelStats] = []
+    for url, since in activity.idle_on.items():
+        row = next(each for each in topic.nodes[url].channels if each.channel_name == key[1])
+        # Consumers that may hold fewer messages than they have connections serve their nsqds by turns.
+        if not row.paused and now - since >= (patience if row.in_flight_count else max(_TURN, patience)):
+            idle[shown.get(url, url)] = since
+            rows.append(row)
+    if not rows:
+        return
+    count, held = sum(row.depth for row in rows), sum(row.in_flight_count for row in rows)
+    taken = f"consumers hold {held:,} and answer none" if held else "every consumer has RDY 0 there"
+    text = f"Nothing is finished on {named(list(idle))}: {messages_wait(count)}, and {taken}."
+    yield _on_channel(key, "nsqd_stalled", text, count, is_bad=held > 0, since=min(idle.values()))
+
+
+_TURN = 60.0
+"""The seconds for which an nsqd may go without its turn: go-nsq takes RDY from an idle connection after 10 s,
+and from others after 30 s."""
 
 _SHORT, _LONG = 300.0, 3600.0
 """The seconds over which a depth is compared; a slow growth shows in the longer time alone."""

@@ -36,6 +36,10 @@ class Counts:
     finished: int = 0
 
 
+FINISHED = 4
+"""The place of ``finished`` among the values of `Counts`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Messages per second, over all nsqds; never negative.
@@ -105,6 +109,8 @@ class Activity:
     :ivar holding: since when consumers hold messages, none of which was finished, requeued or timed out
     :ivar requeues: the last episode of requeued messages
     :ivar timeouts: the last episode of messages that timed out
+    :ivar idle_on: since when messages wait on an nsqd, consumers are connected to it, and nothing is finished
+        there, by the nsqd's URL; only of topics on several nsqds
     """
 
     seen: float
@@ -114,6 +120,7 @@ class Activity:
     holding: float = NEVER
     requeues: Episode | None = None
     timeouts: Episode | None = None
+    idle_on: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def idle_since(self) -> float:
         """Return since when messages wait and none is finished; NaN if none waits."""

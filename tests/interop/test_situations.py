@@ -203,6 +203,12 @@ async def situations(cluster: Cluster, tasks: TaskGroup) -> AsyncGenerator[Board
     await publish(a, "consumed-on-one")
     start(finish, b, "consumed-on-one")
     start(publish_steadily, b, "consumed-on-one", 0.5)
+    # On one of two nsqds the consumer hangs.
+    await channel("held-on-one", "c", a, b)
+    await publish(a, "held-on-one", 20)
+    start(hold, a, "held-on-one")
+    start(publish_steadily, b, "held-on-one", 0.2)
+    start(finish, b, "held-on-one")
     # One nsqd has the topic without the channel.
     await channel("channel-missing", "c", a)
     async with b.http() as http:
@@ -344,6 +350,7 @@ SITUATIONS = [
     ("channel-missing", "channel missing", "has the topic and not this channel", LATE),
     ("tombstoned", "tombstoned", "consumers do not find it there, where 5 messages wait", LATE),
     ("stalled", "stalled", r"Nothing is finished: 15 messages wait, and consumers hold 5.*Since", LATE),
+    ("held-on-one", "stalled", r"Nothing is finished on \S+: 15 .* hold 5.*Since", LATE),
     ("held", "no answers", "Consumers hold 3 messages and answer none.*Since", LATE),
     ("rdy-0", "stalled", "5 messages wait, and every consumer has RDY 0.*Since", LATE),
     ("stops", "stalled", "consumers hold 5 and answer none.*Since", LATE),

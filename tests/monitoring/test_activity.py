@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nsq_anyio.http import ChannelStats, TopicStats, Totals
+from nsq_anyio.http.stats import topic_totals
 from nsq_anyio.monitoring import Counts, Figures, Rates
 from nsq_anyio.monitoring.activity import Activities
 from nsq_anyio.monitoring.snapshot import Activity
@@ -107,3 +109,27 @@ def test_a_clock_that_is_set_back_begins_anew() -> None:
     channel.poll(depth=1)
     channel.time = 500.0
     assert channel.poll(depth=1).waiting == 505
+
+
+def test_an_nsqd_is_idle_where_messages_wait_and_none_is_finished() -> None:
+    activities = Activities()
+
+    def poll(time: float, finished: Mapping[str, int], depths: Mapping[str, int]) -> Mapping[str, float]:
+        rows = {
+            url: TopicStats(
+                topic_name="t",
+                channels=(ChannelStats(channel_name="c", depth=depth, client_count=1),),
+            )
+            for url, depth in depths.items()
+        }
+        nodes = {"t": {url: {"c": (0, 0, 0, 0, count)} for url, count in finished.items()}}
+        figures = Figures(sums={KEY: Counts()}, nodes=nodes)
+        return activities.update([topic_totals("t", rows)], figures, time)[KEY].idle_on
+
+    assert poll(1000, {"a": 5, "b": 5}, {"a": 1, "b": 1}) == {"a": 1000, "b": 1000}
+    assert poll(1005, {"a": 5, "b": 6}, {"a": 1, "b": 1}) == {"a": 1000, "b": 1005}
+    # It was empty in between.
+    assert poll(1010, {"a": 5, "b": 6}, {"a": 0, "b": 1}) == {"b": 1005}
+    assert poll(1015, {"a": 5, "b": 6}, {"a": 1, "b": 1}) == {"a": 1015, "b": 1005}
+    # On one nsqd alone, it is the activity of the whole channel.
+    assert poll(1020, {"a": 5}, {"a": 1}) == {}

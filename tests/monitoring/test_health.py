@@ -157,6 +157,28 @@ def test_a_lively_channel_that_stops_is_found_within_20_seconds() -> None:
     assert kinds(view(free, activity=stopped(100, pace=25.0))) == []  # slow handlers are no stall
 
 
+def test_a_channel_that_is_idle_on_one_nsqd() -> None:
+    busy = nsqd(B, topic(channel(depth=9, client_count=1)))
+    moving = Activity(0.0, waiting=100.0, finished=NOW, pace=0.01)
+    hung = view(
+        nsqd(A, topic(channel(depth=5, client_count=1, in_flight_count=2))),
+        busy,
+        activity=replace(moving, idle_on={A: NOW - 20, B: NOW - 19}),
+    )
+    (problem,) = found(hung)
+    assert (problem.kind, problem.is_bad, problem.since) == ("nsqd_stalled", True, NOW - 20)
+    assert problem.text == (
+        "Nothing is finished on a:4151: 5 messages wait, and consumers hold 2 and answer none."
+    )
+    silent = nsqd(A, topic(channel(depth=5, client_count=1)))
+    (problem,) = found(view(silent, busy, activity=replace(moving, idle_on={A: NOW - 60})))
+    assert (problem.is_bad, problem.text[-31:]) == (False, "every consumer has RDY 0 there.")
+    assert found(view(silent, busy, activity=replace(moving, idle_on={A: NOW - 59}))) == []
+    # It is said once if the whole channel is idle.
+    whole = replace(stopped(60), idle_on={A: NOW - 60, B: NOW - 60})
+    assert kinds(view(silent, busy, activity=whole)) == [("stalled", True)]
+
+
 def test_messages_that_are_held_without_an_answer() -> None:
     held = nsqd(A, topic(channel(client_count=1, in_flight_count=3)))
     (problem,) = found(view(held, activity=Activity(0.0, holding=NOW - 25)))
