@@ -64,6 +64,7 @@ class Board:
     """The servers, and what was said.
 
     :ivar paths: the page of each situation, by its name
+    :ivar subjects: the text that is in each line of ``/metrics`` about it
     :ivar began: when each situation began, by time.time()
     :ivar marks: by situation and label
     :ivar last: the marks of each situation at the end
@@ -76,6 +77,7 @@ class Board:
     hung: Server
     shy: Server
     paths: dict[str, str] = field(default_factory=dict[str, str])
+    subjects: dict[str, str] = field(default_factory=dict[str, str])
     began: dict[str, float] = field(default_factory=dict[str, float])
     marks: dict[tuple[str, str], Mark] = field(default_factory=dict[tuple[str, str], Mark])
     last: dict[str, Sequence[tuple[str, str]]] = field(default_factory=dict[str, Sequence[tuple[str, str]]])
@@ -253,9 +255,13 @@ async def situations(cluster: Cluster, tasks: TaskGroup) -> AsyncGenerator[Board
     now = time.time()
     for each in (await a.stats()).topics:
         board.paths[each.topic_name] = f"/topics/{each.topic_name}"
+        board.subjects[each.topic_name] = f'topic="{each.topic_name}"'
     for name, server in (("down", down), ("hung", hung), ("shy", shy)):
         board.paths[name] = f"/nodes/127.0.0.1:{server.http_port}"
-    board.began = dict.fromkeys([*board.paths, "lookup"], now)
+        board.subjects[name] = server.http_address
+    board.paths["lookup-down"] = "/"
+    board.subjects["lookup-down"] = lookups[2].http_address
+    board.began = dict.fromkeys(board.paths, now)
     board.began["stops"] = now + 15.0
     yield board
 
@@ -305,7 +311,7 @@ async def break_servers(board: Board) -> None:
     board.hung.suspend()
     await board.lookups[2].kill()
     now = time.time()
-    board.began |= {"down": now, "hung": now, "lookup": now}
+    board.began |= {"down": now, "hung": now, "lookup-down": now}
 
 
 async def page(client: httpx.AsyncClient, path: str) -> str:
@@ -326,8 +332,8 @@ async def note(board: Board, client: httpx.AsyncClient) -> None:
             channel = own.partition(":")[0]
             if path.startswith("/topics/") and channel in ("c", "c#ephemeral"):
                 pages["channel"] = marks(await page(client, f"{path}/{quote(channel)}"))
-            subject = f'"{name}"' if path.startswith("/topics/") else path.rpartition("/")[2]
-            exposed = [line for line in (await page(client, "/metrics")).splitlines() if subject in line]
+            lines = (await page(client, "/metrics")).splitlines()
+            exposed = [line for line in lines if board.subjects[name] in line]
             board.marks[name, label] = Mark(late, own, pages, "\n".join(exposed))
 
 
@@ -361,6 +367,7 @@ SITUATIONS = [
     ("overflows", "overflows", "nsqd drops further messages.*Since", GROWTH),
     ("down", "down", "This nsqd does not answer", LATE),
     ("hung", "down", "This nsqd does not answer", LATE),
+    ("lookup-down", "down", "This nsqlookupd does not answer", LATE),
     ("shy", "not registered", "consumers that ask there alone miss it", LATE),
 ]
 
