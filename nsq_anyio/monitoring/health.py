@@ -182,7 +182,7 @@ def topic_problems(snapshot: Snapshot, trend_of: TrendOf) -> Iterator[Problem]:
         for channel in topic.channels:
             key = topic.topic_name, channel.channel_name
             if (activity := snapshot.activities.get(key)) is not None:
-                yield from _failing(key, activity, snapshot)
+                yield from _failing(key, channel, activity, snapshot)
                 # Without a consumer none can be slow, and a new channel has no trend.
                 if channel.client_count and not channel.paused:
                     slow = list(_slow(key, channel, activity, trend_of, snapshot))
@@ -249,7 +249,7 @@ def _on_channel(
     )
 
 
-def _failing(key: Key, activity: Activity, snapshot: Snapshot) -> Iterator[Problem]:
+def _failing(key: Key, channel: ChannelStats, activity: Activity, snapshot: Snapshot) -> Iterator[Problem]:
     """Yield the failures that go on, and those that ended a short time ago."""
     now, interval = snapshot.survey.time, snapshot.interval
     for kind, episode, fewest, done, cause in (
@@ -265,7 +265,7 @@ def _failing(key: Key, activity: Activity, snapshot: Snapshot) -> Iterator[Probl
         if episode is None or episode.count < fewest or now - episode.last > _REMEMBERED:
             continue
         times = {"since": episode.began, "until": episode.last}
-        if episode.is_over(now, interval):
+        if episode.is_over(now, interval, deferred=channel.deferred_count > 0):
             text = f"Consumers {done}: {_messages(episode.count)}. That is over."
             yield _on_channel(key, kind, text, episode.count, is_bad=False, **times)
             continue

@@ -76,6 +76,9 @@ class Figures:
 
 NEVER = math.nan
 
+_REQUEUE_DELAY = 100.0
+"""A little more than the 90 s for which clients defer a message that failed for the first time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -90,10 +93,13 @@ class Episode:
     began: float
     last: float
 
-    def is_over(self, now: float, interval: float) -> bool:
-        """Return whether none came for two polls, and for three times the usual pause between them."""
+    def is_over(self, now: float, interval: float, *, deferred: bool = False) -> bool:
+        """Return whether none came for two polls, and for three times the usual pause between them.
+
+        :param deferred: whether messages are deferred, as those are that were requeued with a delay
+        """
         usual = (self.last - self.began) / max(self.count - 1, 1)
-        return now - self.last > max(2 * interval, 3 * usual)
+        return now - self.last > max(2 * interval, 3 * usual, _REQUEUE_DELAY if deferred else 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,9 @@ def test_failures_are_an_episode_until_they_pause() -> None:
     assert (episode.count, episode.began, episode.last) == (600, 1010, 1065)
     assert not episode.is_over(1075, 5.0)
     assert episode.is_over(1076, 5.0)
+    # What was requeued with a delay may fail again when it comes due.
+    assert not episode.is_over(1165, 5.0, deferred=True)
+    assert episode.is_over(1166, 5.0, deferred=True)
     for _ in range(70):
         channel.poll()
     after = channel.poll(requeued=1).requeues
