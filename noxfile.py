@@ -32,7 +32,17 @@ NOT_RECORDED = (
 NOT_ON_UVLOOP = ("-k", "not uvloop")
 UVLOOP_ON_THE_WIRE = ("-k", "not uvloop or test_wire_matrix")
 # No test lasts until Java's better compiler has paid off.
-QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Each Java that a test starts reads the classes of Spark from an archive, which takes a third off its start.
+START_SPARK = """
+from nsq_anyio.spark import session
+
+spark = session(master="local[1]")
+spark.sparkContext.parallelize([0], 1).map(str).collect()
+query = spark.readStream.format("rate").load().writeStream.format("noop").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.stop()
+"""
 # A signal ends a test that waits for Java, and leaves the worker to the next one.
 NEXT_TEST_GOES_ON = ("-o", "timeout_method=signal")
 # Besides the one that runs nox; those with a "t" have no GIL.
@@ -384,12 +394,19 @@ def spark(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
+    archive = Path(session.virtualenv.location, "classes.jsa").resolve()
+    java = f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={archive}"
+    session.run("python", "-c", START_SPARK, env={"JDK_JAVA_OPTIONS": java}, silent=True)
+    # Java says nothing of an archive that it cannot use, such as one of another installation.
+    java = f"{QUICK_JAVA} -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
     # Each worker has a JVM of its own, and waits for it half of the time; how fast it is gets measured alone.
     speed = "tests/spark/jvm/test_speed.py"
     # Delta has no release for this PySpark.
     of_all = ("tests/test_exports.py", "tests/test_shown_names.py")
     chosen = ["tests/spark", f"--ignore={speed}", f"--deselect={DELTA}", *of_all]
-    session.run("pytest", *chosen, *BY_FILE, *NEXT_TEST_GOES_ON, "-n", "3", env=QUICK_JAVA)
+    # By name, the files with JVMs come first, which take the longest; by default those of many tests do.
+    options = [*BY_FILE, "--no-loadscope-reorder", *NEXT_TEST_GOES_ON, "-n", "4"]
+    session.run("pytest", *chosen, *options, env={"JDK_JAVA_OPTIONS": java})
     session.run("pytest", speed)
 
 
@@ -406,7 +423,7 @@ def spark_lowest(session: nox.Session) -> None:
     names = ["storage", "storage_errors", "lost_answers"]
     files += [*(f"tests/spark/test_{name}.py" for name in names), DELTA]
     chosen = [*files, "-k", "not embedded and not hdfs", *BY_FILE, *NEXT_TEST_GOES_ON]
-    session.run("pytest", *(session.posargs or chosen), env=QUICK_JAVA)
+    session.run("pytest", *(session.posargs or chosen), env={"JDK_JAVA_OPTIONS": QUICK_JAVA})
 
 
 @nox.session(requires=["servers"], default=False)

@@ -58,9 +58,15 @@ def environment() -> dict[str, str]:
     }
 
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
 def short_lived() -> dict[str, str]:
-    """Return the same for a JVM of a few seconds, which ends before its better compiler has paid off."""
-    return {**environment(), "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    """Return the same for a JVM of a few seconds, which ends before its better compiler has paid off.
+
+    The session of nox adds an archive of classes to these options.
+    """
+    return {**environment(), "JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", QUICK_JAVA)}
 
 
 @contextmanager

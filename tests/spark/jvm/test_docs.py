@@ -16,6 +16,8 @@ from nsq_anyio.testing import cluster_in_thread
 from ...real_servers import real_nsqlookupd
 from ..nsqds import ROOT, Topic, registered, running_nsqd, wait_until
 
+pytestmark = pytest.mark.timeout(180)  # the first test of a worker also starts Java
+
 PAGE = ROOT / "docs" / "spark.md"
 BLOCK = re.compile(r"^```\{code-block\} python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ALL_BLOCKS = BLOCK.findall(PAGE.read_text(encoding="utf-8"))

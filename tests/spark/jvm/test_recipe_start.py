@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from ..cluster import short_lived
+from ..cluster import QUICK_JAVA, environment
 from ..nsqds import ROOT
 from .recipes import PROGRAMS
 
@@ -81,7 +81,8 @@ def _run(home: Path, arguments: Sequence[str]) -> list[str]:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env={**os.environ, **short_lived(), "SPARK_HOME": str(home)},
+        # An archive of other jars would stand in the way of the one that is tested.
+        env={**os.environ, **environment(), "JDK_JAVA_OPTIONS": QUICK_JAVA, "SPARK_HOME": str(home)},
         capture_output=True,
         text=True,
         timeout=120,
