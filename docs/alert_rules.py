@@ -113,7 +113,7 @@ or (
         lasting="2m",
         severity="critical",
         summary="nsqlookupd {{ $labels.nsqlookupd }} does not answer",
-        description="Consumers and producers that ask only this one find no new nsqds.",
+        description="Start it again. Until then, consumers and producers that ask only this one find no new nsqds.",
     ),
     Rule(
         name="NsqdUnusable",
@@ -129,7 +129,8 @@ or (
         lasting="5m",
         severity="warning",
         summary="nsqlookupd {{ $labels.nsqlookupd }} does not know nsqd {{ $labels.nsqd }}",
-        description="Consumers that ask only this nsqlookupd do not get the messages of this nsqd.",
+        description="Consumers that ask only this nsqlookupd do not get the messages of this nsqd. Check the "
+        "--lookupd-tcp-address of the nsqd, and that it can reach the nsqlookupd.",
     ),
     Rule(
         name="NsqTopicsNotRegistered",
@@ -138,7 +139,8 @@ or (
         lasting="5m",
         severity="warning",
         summary="nsqlookupd {{ $labels.nsqlookupd }} misses {{ $value }} topics of nsqd {{ $labels.nsqd }}",
-        description="Consumers of these topics do not find this nsqd there.",
+        description="Consumers of these topics do not find this nsqd there. Topics that stay away are back when the nsqd "
+        "restarts.",
     ),
 )
 
@@ -392,7 +394,7 @@ NO_PROBLEM = {
     "NsqExporterAbsent": "about the exporter",
     "NsqExporterLeavesOut": "about the exporter",
 }
-"""The alerts that stand for no kind of problem of the dashboard, and why."""
+"""The alerts that are for no kind of problem of the dashboard, and why."""
 
 
 def text() -> str:

@@ -6,11 +6,9 @@ The series of a situation are those of the collector, poll by poll; promtool run
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -24,6 +22,7 @@ from nsq_anyio.monitoring.health import _LABELS, ALERTS
 from nsq_anyio.monitoring.snapshot import Key
 
 from ..generated_pages import DOCS, docs_module
+from ..promtool import promtool
 
 STEP = 30.0
 """Seconds between polls, and between scrapes."""
@@ -45,7 +44,7 @@ class Channel:
     """A channel on one nsqd. By default it gets 600 messages a minute, and all of them are finished."""
 
     name: str = "c"
-    got: At = lambda minute: 600 * minute  # noqa: E731
+    got: At = lambda minute: 600 * minute
     depth: At = 0
     in_flight: At = 0
     deferred: At = 0
@@ -132,9 +131,7 @@ class Situation:
         found = [nsqd.survey(minute) for nsqd in self.nsqds if at(minute, nsqd.known)]
         registered = [
             each.node
-            for nsqd, each in zip(
-                [nsqd for nsqd in self.nsqds if at(minute, nsqd.known)], found, strict=True
-            )
+            for nsqd, each in zip([nsqd for nsqd in self.nsqds if at(minute, nsqd.known)], found, strict=True)
             if at(minute, nsqd.registered)
         ]
         lookup = NsqlookupdSurvey(url=LOOKUP, nodes=tuple(registered), unusable=self.unusable)
@@ -144,7 +141,12 @@ class Situation:
 
 
 def situation(
-    name: str, minutes: int, kinds: Iterable[str], *alerts: Alert, channel: Channel | None = None, **others: Any
+    name: str,
+    minutes: int,
+    kinds: Iterable[str],
+    *alerts: Alert,
+    channel: Channel | None = None,
+    **others: Any,
 ) -> Situation:
     if channel is not None:
         others["nsqds"] = (Nsqd(channels=(channel,)),)
@@ -171,7 +173,9 @@ SITUATIONS = [
         "consumers that hold all messages and answer none",
         7,
         ["holding"],
-        Alert("NsqChannelUnanswered", "Consumers of t/c hold 20 messages, and have answered none for 5 minutes"),
+        Alert(
+            "NsqChannelUnanswered", "Consumers of t/c hold 20 messages, and have answered none for 5 minutes"
+        ),
         channel=Channel(got=9000, in_flight=20, clients=2),
     ),
     situation(
@@ -264,7 +268,9 @@ SITUATIONS = [
             Nsqd(),
             Nsqd(
                 host="b",
-                channels=(Channel(clients=0, got=lambda minute: 30 * minute, depth=lambda minute: 30 * minute),),
+                channels=(
+                    Channel(clients=0, got=lambda minute: 30 * minute, depth=lambda minute: 30 * minute),
+                ),
             ),
         ),
     ),
@@ -296,7 +302,10 @@ SITUATIONS = [
         "a lively channel that stops",
         16,
         ["stalled"],
-        Alert("NsqChannelStalled", "3.6k messages wait in t/c, and its consumers have finished none for 5 minutes"),
+        Alert(
+            "NsqChannelStalled",
+            "3.6k messages wait in t/c, and its consumers have finished none for 5 minutes",
+        ),
         channel=Channel(depth=lambda minute: 600 * max(minute - 10, 0)),
     ),
     situation(
@@ -415,17 +424,22 @@ BUSY = situation(
             channels=(
                 # Fetched in batches, by a consumer that was killed once, and failed once.
                 Channel(
+                    got=lambda minute: 1200 * minute,
                     depth=lambda minute: 900 * minute % 2000,
                     in_flight=50,
                     timed_out=lambda minute: 40 if minute > 20 else 0,
                     requeued=lambda minute: 1 if minute > 40 else 0,
                     clients=4,
                 ),
-                Channel(name="d", depth=burst, got=lambda minute: 60_000 + 60 * minute),
+                Channel(
+                    name="d", depth=burst, got=lambda minute: 60 * minute + (20_000 if minute >= 30 else 0)
+                ),
                 # Idle, paused while it is empty, and one that finishes a message every other minute.
                 Channel(name="e", got=100),
                 Channel(name="f", got=100, paused=1),
-                Channel(name="g", got=lambda minute: 100 + minute / 2, in_flight=lambda minute: minute % 2 >= 1),
+                Channel(
+                    name="g", got=lambda minute: 100 + minute / 2, in_flight=lambda minute: minute % 2 >= 1
+                ),
                 Channel(name="h#ephemeral", depth=lambda minute: 70 * minute % 150),
             ),
         )
@@ -465,14 +479,6 @@ def observed(of: Situation) -> tuple[set[str], list[dict[str, str]]]:
 
     kinds = {problem.kind for problem in problems(polled.last, trend_of)}
     return kinds, [{"series": name, "values": " ".join(values)} for name, values in series.items()]
-
-
-def promtool(*arguments: str, text: str | None = None) -> None:
-    program = shutil.which("promtool")
-    if program is None:
-        pytest.skip("promtool is not installed")
-    done = subprocess.run([program, *arguments], input=text, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_rules_are_valid() -> None:
