@@ -17,7 +17,7 @@ from ..options.checks import check_integer, check_seconds, each_of
 from .client import Authorization, Client
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
-from .transport import SharedTransport, make_transport
+from .transport import MOST_CONNECTIONS, SharedTransport, make_transport
 
 T = TypeVar("T")
 
@@ -97,6 +97,7 @@ class Servers(anyio.AsyncContextManagerMixin):
     :ivar urls: the URLs of the servers that were given, nsqlookupds first
     :ivar nsqds: the URLs of the nsqds that were given
     :ivar nsqlookupds: the URLs of the nsqlookupds that were given
+    :ivar concurrency: how many servers are asked at once
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class Servers(anyio.AsyncContextManagerMixin):
         self.urls: tuple[str, ...] = (*self.nsqlookupds, *self.nsqds)
         if not self.urls:
             raise InvalidOption("no server given: name the nsqlookupds, or the nsqds, by their URLs")
+        self.concurrency: int = concurrency
         self._timeout = timeout
         self._max_reply_size = max_reply_size
         # Also for nsqds that nsqlookupds name, if they require https: a certificate discloses a name, but no
@@ -153,7 +155,9 @@ class Servers(anyio.AsyncContextManagerMixin):
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         async with AsyncExitStack() as stack:
-            own = self._given_transport or make_transport(ssl_context=self._ssl_context)
+            own = self._given_transport or make_transport(
+                ssl_context=self._ssl_context, most_connections=max(self.concurrency, MOST_CONNECTIONS)
+            )
             transport = await stack.enter_async_context(own)
             for client in (*self._nsqlookupds.values(), *self._nsqds.values()):
                 await stack.enter_async_context(client)
@@ -179,6 +183,11 @@ class Servers(anyio.AsyncContextManagerMixin):
         return await self._fan_out.ask(
             {url: partial(call, nsqlookupd) for url, nsqlookupd in self._nsqlookupds.items()}
         )
+
+    async def ask_nsqlookupd(self, url: str, call: Callable[[Nsqlookupd], Awaitable[T]]) -> Answers[T]:
+        """Call one of the nsqlookupds that were given."""
+        self._check_open()
+        return await self._fan_out.ask({url: partial(call, self._nsqlookupds[url])})
 
     async def ask_nsqds(self, urls: Iterable[str], call: Callable[[Nsqd], Awaitable[T]]) -> Answers[T]:
         """Call each nsqd of ``urls``, which were given or named by an nsqlookupd."""
