@@ -31,6 +31,9 @@ Purpose = Literal["poll", "page", "action"]
 _CONCURRENCY: Mapping[Purpose, int] = {"poll": 256, "page": 64, "action": 256}
 """How many servers are asked at once."""
 
+_PATIENCE = 2.0
+"""The seconds that a page or an action waits for a server that was silent in the last poll."""
+
 
 class Upstream:
     """Opens the clients of the servers.
@@ -46,6 +49,7 @@ class Upstream:
         self._nsqlookupds = tuple(nsqlookupd)
         self._nsqds = tuple(nsqd)
         self._current: _Clients | None = None
+        self._surveyor: Surveyor | None = None
         self._servers(self._nsqlookupds, "poll")
 
     @property
@@ -80,9 +84,10 @@ class Upstream:
 
     def surveyor(self, *, include_clients: bool = False, include_topics: bool = False) -> Surveyor:
         """Return an object that asks all servers; see `nsq_anyio.http.Cluster.surveyor`."""
-        return Surveyor(
+        self._surveyor = Surveyor(
             partial(self.used, "poll"), include_clients=include_clients, include_topics=include_topics
         )
+        return self._surveyor
 
     async def replace_nsqlookupds(self, nsqlookupds: Sequence[str]) -> None:
         """Use other nsqlookupds from the next request on.
@@ -120,7 +125,12 @@ class Upstream:
             server_hostname=None,
             transport=None,
             max_reply_size=self._options.max_reply_size,
+            less_time=None if purpose == "poll" else self._less_time,
         )
+
+    def _less_time(self, url: str) -> float:
+        is_silent = self._surveyor is not None and self._surveyor.is_silent(url)
+        return min(self._options.timeout, _PATIENCE) if is_silent else self._options.timeout
 
 
 class _Clients:

@@ -61,10 +61,14 @@ class FanOut:
 
     :param timeout: seconds for all requests of one call to its server
     :param concurrency: how many calls run at once
+    :param less_time: returns how many of these seconds a server has, by its URL; None for all of them
     """
 
-    def __init__(self, timeout: float, concurrency: int) -> None:
+    def __init__(
+        self, timeout: float, concurrency: int, less_time: Callable[[str], float] | None = None
+    ) -> None:
         self._timeout = timeout
+        self._less_time = less_time
         self._limiter = anyio.CapacityLimiter(concurrency)
 
     async def ask(self, calls: Mapping[str, Callable[[], Awaitable[T]]]) -> Answers[T]:
@@ -74,11 +78,12 @@ class FanOut:
 
         async def ask_one(url: str, call: Callable[[], Awaitable[T]]) -> None:
             async with self._limiter:
+                timeout = self._timeout if self._less_time is None else self._less_time(url)
                 try:
-                    with anyio.fail_after(self._timeout):
+                    with anyio.fail_after(timeout):
                         values[url] = await call()
                 except TimeoutError:
-                    failures[url] = HTTPUnavailable(url, f"no answer within {self._timeout:g} s")
+                    failures[url] = HTTPUnavailable(url, f"no answer within {timeout:g} s")
                 except HTTPError as error:
                     failures[url] = error
 
@@ -92,7 +97,7 @@ class FanOut:
 
 
 class Servers(anyio.AsyncContextManagerMixin):
-    """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster` and of `Client`.
+    """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster`, `Client` and `FanOut`.
 
     :ivar urls: the URLs of the servers that were given, nsqlookupds first
     :ivar nsqds: the URLs of the nsqds that were given
@@ -113,6 +118,7 @@ class Servers(anyio.AsyncContextManagerMixin):
         server_hostname: str | None,
         transport: httpx.AsyncBaseTransport | None,
         max_reply_size: int = 64 * 1024 * 1024,
+        less_time: Callable[[str], float] | None = None,
     ) -> None:
         check_seconds("timeout", timeout, 0.001)
         check_integer("concurrency", concurrency, 1)
@@ -143,7 +149,7 @@ class Servers(anyio.AsyncContextManagerMixin):
         # Also for nsqds that nsqlookupds name, if they require https: a certificate discloses a name, but no
         # secret.
         self._ssl_context = ssl_context
-        self._fan_out = FanOut(timeout, concurrency)
+        self._fan_out = FanOut(timeout, concurrency, less_time)
         self._given_transport = transport
         self._transport: httpx.AsyncBaseTransport | None = None
 

@@ -174,6 +174,11 @@ class Surveyor(anyio.AsyncContextManagerMixin):
                 finally:
                     self._tasks.cancel_scope.cancel()
 
+    def is_silent(self, url: str) -> bool:
+        """Return whether a server was silent in the last survey."""
+        found = self._nsqlookupds.get(url) or self._nsqds.get(url)
+        return found is not None and not math.isnan(found.silent_since)
+
     async def survey(self, *, also: Iterable[Node] = ()) -> Survey:
         """Ask all servers, at most one survey at a time; see `Cluster.survey`.
 

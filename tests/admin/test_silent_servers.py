@@ -109,6 +109,21 @@ async def test_a_silent_nsqlookupd_hides_nobody() -> None:
                 assert re.search(SILENT, page)
 
 
+@pytest.mark.parametrize("kind", ["nsqlookupd", "nsqd"])
+async def test_an_action_waits_less_for_servers_that_were_silent(kind: str) -> None:
+    silent = 1 if kind == "nsqlookupd" else 130
+    async with cluster() as (url, nsqd), nsq.http.Nsqd(nsqd.http_url) as http:
+        with silent_ports(silent) as ports:
+            others = [f"http://127.0.0.1:{port}" for port in ports]
+            lookups, nsqds = ([url, *others], []) if kind == "nsqlookupd" else ([], [nsqd.http_url, *others])
+            async with dashboard(*lookups, nsqd=nsqds) as client:
+                await client.get("/topics")
+                with anyio.fail_after(6):
+                    reply = await client.post("/api/topics/clicks", json={"action": "pause"})
+                assert "no answer within 2 s" in reply.json()["message"]
+        assert (await http.stats()).topics[0].paused
+
+
 async def test_the_first_page_comes_though_nobody_answers() -> None:
     with silent_ports(1) as (port,):
         async with dashboard(f"http://127.0.0.1:{port}") as client:

@@ -41,7 +41,7 @@ async def test_a_silent_nsqd_delays_nobody_for_long_and_is_asked_once_at_a_time(
     fake.answers["n1"]["/stats"] = HANG
     async with surveying(fake, timeout=10.0) as surveyor:
         began = anyio.current_time()
-        found: list[tuple[float, str]] = []
+        found: list[tuple[Any, str]] = []
         for number in range(6):
             await anyio.sleep_until(began + 4.0 * number)
             survey = await surveyor.survey()
