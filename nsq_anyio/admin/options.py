@@ -32,7 +32,8 @@ class AdminOptions:
     :ivar allowed_hosts: the host names, without ports, that a request may be addressed to; if empty, any.
         ``/ping`` and static files are answered for any host
     :ivar notification_http_endpoint: the URL to which each action is posted, or None
-    :ivar timeout: seconds for one step on one server, 0.001 or more; nsqadmin waits 5
+    :ivar timeout: seconds for one step on one server, 0.001 or more; nsqadmin waits 5. Pages and actions wait
+        for 2 at most if the server was silent in the last poll
     :ivar max_reply_size: the most bytes that are read of a server's answer, 1 or more; an answer may have one
         JSON value for each 16 bytes of this limit, and at least 1000. nsqadmin has no limit
     :ivar headers: sent to the servers that were given, such as ``{"Authorization": "Bearer ..."}``, and never

@@ -1,28 +1,38 @@
-"""HTTP clients of the cluster's servers. The nsqlookupds can be replaced at run time.
+"""HTTP clients of the cluster's servers, for polls, pages and actions. The nsqlookupds can be replaced.
 
 A host that mounts the application does not run its lifespan, so nothing is opened when the application is
 created. While the application is open, requests share clients; otherwise each request has its own. When the
 nsqlookupds are replaced, running requests keep the old clients, which close with the last of these requests.
+
+Polls, pages and actions each have their own connections, and their own limit of servers that are asked at
+once: many silent servers fill up the limit of those who ask them, and no other.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Literal
 
 import anyio
 
 from ..errors import InvalidOption
-from ..http import Node, Survey
-from ..http.rereading import StatsReaders
+from ..http import Surveyor
 from ..http.servers import Servers
-from ..http.survey import take_survey
 from .options import AdminOptions
 
 _log = logging.getLogger(__name__)
 
-_CONCURRENCY = 64
+Purpose = Literal["poll", "page", "action"]
+"""What servers are asked for: a page or an answer that changes nothing, or anything else."""
+
+_CONCURRENCY: Mapping[Purpose, int] = {"poll": 256, "page": 64, "action": 256}
+"""How many servers are asked at once."""
+
+_PATIENCE = 2.0
+"""The seconds that a page or an action waits for a server that was silent in the last poll."""
 
 
 class Upstream:
@@ -39,8 +49,8 @@ class Upstream:
         self._nsqlookupds = tuple(nsqlookupd)
         self._nsqds = tuple(nsqd)
         self._current: _Clients | None = None
-        self._readers = StatsReaders()
-        self._servers(self._nsqlookupds)
+        self._surveyor: Surveyor | None = None
+        self._servers(self._nsqlookupds, "poll")
 
     @property
     def nsqlookupds(self) -> tuple[str, ...]:
@@ -50,7 +60,7 @@ class Upstream:
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:
         """Share open clients among all `used` blocks within this block."""
-        self._current = await _Clients.open(self._servers(self._nsqlookupds))
+        self._current = await self._opened(self._nsqlookupds)
         try:
             yield
         finally:
@@ -58,32 +68,26 @@ class Upstream:
             await clients.retire()
 
     @asynccontextmanager
-    async def used(self) -> AsyncGenerator[Servers]:
+    async def used(self, purpose: Purpose) -> AsyncGenerator[Servers]:
         """Yield clients; outside of `opened` they are closed at the end of the block."""
         clients = self._current
         if clients is None:
-            async with self._servers(self._nsqlookupds) as servers:
+            async with self._servers(self._nsqlookupds, purpose) as servers:
                 yield servers
             return
         clients.users += 1
         try:
-            yield clients.servers
+            yield clients.servers[purpose]
         finally:
             clients.users -= 1
             await clients.close_if_unused()
 
-    async def survey(
-        self, *, include_clients: bool = False, include_topics: bool = False, also: Iterable[Node] = ()
-    ) -> Survey:
-        """Ask all servers once; see `nsq_anyio.http.Cluster.survey`."""
-        async with self.used() as servers:
-            return await take_survey(
-                servers,
-                self._readers,
-                include_clients=include_clients,
-                include_topics=include_topics,
-                also=also,
-            )
+    def surveyor(self, *, include_clients: bool = False, include_topics: bool = False) -> Surveyor:
+        """Return an object that asks all servers; see `nsq_anyio.http.Cluster.surveyor`."""
+        self._surveyor = Surveyor(
+            partial(self.used, "poll"), include_clients=include_clients, include_topics=include_topics
+        )
+        return self._surveyor
 
     async def replace_nsqlookupds(self, nsqlookupds: Sequence[str]) -> None:
         """Use other nsqlookupds from the next request on.
@@ -92,42 +96,51 @@ class Upstream:
         """
         if not nsqlookupds:
             raise InvalidOption("no nsqlookupd given: name at least one")
-        servers = self._servers(nsqlookupds)
+        servers = self._servers(nsqlookupds, "poll")
         _log.info("nsqlookupds from now on: %s", ", ".join(servers.nsqlookupds))
-        clients = None if self._current is None else await _Clients.open(servers)
+        clients = None if self._current is None else await self._opened(nsqlookupds)
         self._nsqlookupds = tuple(nsqlookupds)
         if clients is not None:
             if self._current is not None:
                 clients, self._current = self._current, clients
             await clients.retire()
 
-    def _servers(self, nsqlookupds: Sequence[str]) -> Servers:
+    async def _opened(self, nsqlookupds: Sequence[str]) -> _Clients:
+        async with AsyncExitStack() as stack:
+            servers: dict[Purpose, Servers] = {
+                purpose: await stack.enter_async_context(self._servers(nsqlookupds, purpose))
+                for purpose in _CONCURRENCY
+            }
+            return _Clients(servers, stack.pop_all())
+
+    def _servers(self, nsqlookupds: Sequence[str], purpose: Purpose) -> Servers:
         return Servers(
             nsqlookupds,
             () if nsqlookupds else self._nsqds,
             timeout=self._options.timeout,
-            concurrency=_CONCURRENCY,
+            concurrency=_CONCURRENCY[purpose],
             headers=self._options.headers,
             authorization=None,
             ssl_context=self._options.ssl_context,
             server_hostname=None,
             transport=None,
             max_reply_size=self._options.max_reply_size,
+            less_time=None if purpose == "poll" else self._less_time,
         )
+
+    def _less_time(self, url: str) -> float:
+        is_silent = self._surveyor is not None and self._surveyor.is_silent(url)
+        return min(self._options.timeout, _PATIENCE) if is_silent else self._options.timeout
 
 
 class _Clients:
     """Open clients that close once they are retired and unused."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: Mapping[Purpose, Servers], stack: AsyncExitStack) -> None:
         self.servers = servers
         self.users = 0
+        self._stack = stack
         self._is_retired = False
-
-    @classmethod
-    async def open(cls, servers: Servers) -> _Clients:
-        await servers.__aenter__()
-        return cls(servers)
 
     async def retire(self) -> None:
         self._is_retired = True
@@ -138,4 +151,4 @@ class _Clients:
             self._is_retired = False
             # Closing sockets takes only a moment. A cancellation in between would leave some open.
             with anyio.CancelScope(shield=True):
-                await self.servers.__aexit__(None, None, None)
+                await self._stack.aclose()

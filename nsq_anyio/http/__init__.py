@@ -19,7 +19,7 @@ from .stats import (
     TopicStats,
     Totals,
 )
-from .survey import NsqdSurvey, NsqlookupdSurvey, Survey
+from .survey import NsqdSurvey, NsqlookupdSurvey, Survey, Surveyor
 
 __all__ = [
     "Authorization",
@@ -47,6 +47,7 @@ __all__ = [
     "Registration",
     "Stats",
     "Survey",
+    "Surveyor",
     "TopicStats",
     "Totals",
 ]

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from typing import Literal, Self, TypeAlias, TypeVar, get_args
 
 import anyio
-import anyio.to_thread
 import httpx
 
 from ..errors import Closed, HTTPError, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
@@ -21,6 +20,7 @@ from ..exceptions import first_text, ungrouped
 from ..names import check_channel, check_topic
 from ..options import default_user_agent
 from ..options.checks import check_integer, check_seconds
+from .cpu_time import run_in_thread
 from .reply import Reply, printable
 from .transport import make_transport, read_body
 from .url import ServerURL
@@ -169,7 +169,7 @@ class Client(anyio.AsyncContextManagerMixin):
         reply = await self._request("GET", path, parameters)
         if len(reply.body) < _LARGE:
             return reply.read(reader)
-        return await anyio.to_thread.run_sync(reply.read, reader)
+        return await run_in_thread(reply.read, reader)
 
     async def _post(self, path: str, parameters: Mapping[str, str]) -> None:
         """POST a command; the body of its answer does not matter."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Self, TypeVar
 
 import anyio
@@ -20,7 +20,7 @@ from .nsqlookupd import Nsqlookupd
 from .rereading import StatsReaders
 from .servers import Answers, ClusterFailed, ClusterReply, Servers
 from .stats import ChannelStats, TopicStats, Totals, channel_totals, topic_totals, totals_by_topic
-from .survey import Survey, take_survey
+from .survey import Survey, Surveyor, take_survey
 
 NOT_FOUND = frozenset({"TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND"})
 """The error codes of a server that does not have the topic or channel."""
@@ -201,6 +201,18 @@ class Cluster(anyio.AsyncContextManagerMixin):
             include_clients=include_clients,
             include_topics=include_topics,
             also=also,
+        )
+
+    def surveyor(self, *, include_clients: bool = False, include_topics: bool = False) -> Surveyor:
+        """Return a `Surveyor`, which takes surveys without waiting for silent servers.
+
+        :param include_clients: as for `survey`
+        :param include_topics: as for `survey`
+        """
+        return Surveyor(
+            lambda: nullcontext(self._servers),
+            include_clients=include_clients,
+            include_topics=include_topics,
         )
 
     # Actions

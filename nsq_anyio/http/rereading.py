@@ -14,9 +14,8 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-import anyio.to_thread
-
 from ..protocol.deep_json import no_constant
+from .cpu_time import run_in_thread
 from .reply import MAX_INTEGER, MIN_INTEGER, Fields, Reply, parse_json
 from .stats import ChannelStats, Stats, TopicStats
 
@@ -77,7 +76,7 @@ class StatsReader:
         """
         if len(reply.body) < _READ_IN_PASSING:
             return self._read(reply)
-        return await anyio.to_thread.run_sync(self._read, reply)
+        return await run_in_thread(self._read, reply)
 
     def _read(self, reply: Reply) -> Stats:
         try:

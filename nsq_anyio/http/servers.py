@@ -17,7 +17,7 @@ from ..options.checks import check_integer, check_seconds, each_of
 from .client import Authorization, Client
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
-from .transport import SharedTransport, make_transport
+from .transport import MOST_CONNECTIONS, SharedTransport, make_transport
 
 T = TypeVar("T")
 
@@ -61,10 +61,14 @@ class FanOut:
 
     :param timeout: seconds for all requests of one call to its server
     :param concurrency: how many calls run at once
+    :param less_time: returns how many of these seconds a server has, by its URL; None for all of them
     """
 
-    def __init__(self, timeout: float, concurrency: int) -> None:
+    def __init__(
+        self, timeout: float, concurrency: int, less_time: Callable[[str], float] | None = None
+    ) -> None:
         self._timeout = timeout
+        self._less_time = less_time
         self._limiter = anyio.CapacityLimiter(concurrency)
 
     async def ask(self, calls: Mapping[str, Callable[[], Awaitable[T]]]) -> Answers[T]:
@@ -74,11 +78,12 @@ class FanOut:
 
         async def ask_one(url: str, call: Callable[[], Awaitable[T]]) -> None:
             async with self._limiter:
+                timeout = self._timeout if self._less_time is None else self._less_time(url)
                 try:
-                    with anyio.fail_after(self._timeout):
+                    with anyio.fail_after(timeout):
                         values[url] = await call()
                 except TimeoutError:
-                    failures[url] = HTTPUnavailable(url, f"no answer within {self._timeout:g} s")
+                    failures[url] = HTTPUnavailable(url, f"no answer within {timeout:g} s")
                 except HTTPError as error:
                     failures[url] = error
 
@@ -92,11 +97,12 @@ class FanOut:
 
 
 class Servers(anyio.AsyncContextManagerMixin):
-    """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster` and of `Client`.
+    """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster`, `Client` and `FanOut`.
 
     :ivar urls: the URLs of the servers that were given, nsqlookupds first
     :ivar nsqds: the URLs of the nsqds that were given
     :ivar nsqlookupds: the URLs of the nsqlookupds that were given
+    :ivar concurrency: how many servers are asked at once
     """
 
     def __init__(
@@ -112,6 +118,7 @@ class Servers(anyio.AsyncContextManagerMixin):
         server_hostname: str | None,
         transport: httpx.AsyncBaseTransport | None,
         max_reply_size: int = 64 * 1024 * 1024,
+        less_time: Callable[[str], float] | None = None,
     ) -> None:
         check_seconds("timeout", timeout, 0.001)
         check_integer("concurrency", concurrency, 1)
@@ -136,12 +143,13 @@ class Servers(anyio.AsyncContextManagerMixin):
         self.urls: tuple[str, ...] = (*self.nsqlookupds, *self.nsqds)
         if not self.urls:
             raise InvalidOption("no server given: name the nsqlookupds, or the nsqds, by their URLs")
+        self.concurrency: int = concurrency
         self._timeout = timeout
         self._max_reply_size = max_reply_size
         # Also for nsqds that nsqlookupds name, if they require https: a certificate discloses a name, but no
         # secret.
         self._ssl_context = ssl_context
-        self._fan_out = FanOut(timeout, concurrency)
+        self._fan_out = FanOut(timeout, concurrency, less_time)
         self._given_transport = transport
         self._transport: httpx.AsyncBaseTransport | None = None
 
@@ -153,7 +161,9 @@ class Servers(anyio.AsyncContextManagerMixin):
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         async with AsyncExitStack() as stack:
-            own = self._given_transport or make_transport(ssl_context=self._ssl_context)
+            own = self._given_transport or make_transport(
+                ssl_context=self._ssl_context, most_connections=max(self.concurrency, MOST_CONNECTIONS)
+            )
             transport = await stack.enter_async_context(own)
             for client in (*self._nsqlookupds.values(), *self._nsqds.values()):
                 await stack.enter_async_context(client)
@@ -179,6 +189,11 @@ class Servers(anyio.AsyncContextManagerMixin):
         return await self._fan_out.ask(
             {url: partial(call, nsqlookupd) for url, nsqlookupd in self._nsqlookupds.items()}
         )
+
+    async def ask_nsqlookupd(self, url: str, call: Callable[[Nsqlookupd], Awaitable[T]]) -> Answers[T]:
+        """Call one of the nsqlookupds that were given."""
+        self._check_open()
+        return await self._fan_out.ask({url: partial(call, self._nsqlookupds[url])})
 
     async def ask_nsqds(self, urls: Iterable[str], call: Callable[[Nsqd], Awaitable[T]]) -> Answers[T]:
         """Call each nsqd of ``urls``, which were given or named by an nsqlookupd."""

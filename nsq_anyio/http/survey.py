@@ -1,17 +1,22 @@
-"""A survey of a cluster: the answer or the error of each server."""
+"""Surveys of a cluster: the answer or the error of each server, including answers that come late."""
 
 from __future__ import annotations
 
+import heapq
+import math
 import time
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Self
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ..errors import HTTPError
+from ..exceptions import ungrouped
+from .cpu_time import measured
 from .models import Node, sighting, unite
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
@@ -50,18 +55,20 @@ class NsqdSurvey:
     :ivar node: the nsqd, with all topics that nsqlookupds list for it
     :ivar error: why it did not answer; empty if it did
     :ivar seconds: the time until its answer, or until it failed
+    :ivar age: the seconds from its answer to the end of the survey; 0 if it did not answer
     :ivar stats: its statistics; without topics if it did not answer
     """
 
     node: Node
     error: str = ""
     seconds: float = 0.0
+    age: float = 0.0
     stats: Stats = NO_STATS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The answers of all servers of a cluster at about the same time.
+    """The answers of all servers of a cluster at about the same time; `Surveyor` uses late answers, too.
 
     :ivar time: when it began, in Unix seconds
     :ivar seconds: how long it took
@@ -104,129 +111,335 @@ async def take_survey(
 
     :param readers: the readers of earlier surveys of this cluster, or new ones
     """
-    began, at = time.time(), anyio.current_time()
-    work = _Pass(servers, readers, also, include_clients=include_clients, include_topics=include_topics)
-    async with anyio.create_task_group() as tasks:
-        for url in (*servers.nsqds, *work.remembered):
-            work.start(tasks, url)
-        await work.ask_nsqlookupds(tasks)
-    readers.keep(work.started)
-    nodes = work.nodes()
-    return Survey(
-        time=began,
-        seconds=anyio.current_time() - at,
-        nsqlookupds=tuple(work.nsqlookupds(nodes)),
-        nsqds=tuple(work.nsqds(nodes)),
-    )
+    async with Surveyor(
+        lambda: nullcontext(servers),
+        include_clients=include_clients,
+        include_topics=include_topics,
+        readers=readers,
+        patience=math.inf,
+    ) as surveyor:
+        return await surveyor.survey(also=also)
 
 
-class _Pass:
-    """The answers of one survey, as they arrive."""
+_PATIENCE = 2.0
+_LESS_PATIENCE = 0.5
+
+
+class Surveyor(anyio.AsyncContextManagerMixin):
+    """Surveys a cluster again and again without waiting for silent servers; `Cluster.surveyor` makes one.
+
+    Use it in its ``async with`` block. A survey ends when all servers have answered or failed, and also when
+    none has for 2 seconds, or for 0.5 seconds if those that are left did not answer in time before. They are
+    reported as silent.
+
+    A silent server is not asked again while a question to it is open. If its answer comes within the time
+    limit of the cluster, it is a part of the next survey; `NsqdSurvey.age` says how old it is then. When
+    there are many silent servers, up to half as many questions as the cluster's ``concurrency`` stay open
+    from one survey to the next, the oldest of them; the others are given up, and asked again. Servers that
+    answered in the last survey are asked first.
+    """
 
     def __init__(
         self,
-        servers: Servers,
-        readers: StatsReaders,
-        also: Iterable[Node],
+        open_servers: Callable[[], AbstractAsyncContextManager[Servers]],
         *,
         include_clients: bool,
         include_topics: bool,
+        readers: StatsReaders | None = None,
+        patience: float = _PATIENCE,
     ) -> None:
-        self._servers = servers
-        self._readers = readers
+        self._open_servers = open_servers
+        self._readers = readers or StatsReaders()
         self._include_clients = include_clients
         self._include_topics = include_topics
+        self._patience = patience
+        self._less_patience = min(patience, _LESS_PATIENCE)
+        self._nsqlookupds: dict[str, _Server] = {}
+        self._nsqds: dict[str, _Server] = {}  # of this survey, or the last
+        self._known: dict[str, _Server] = {}  # of the survey before
+        self._most = 0
+        self._open = 0
+        self._numbers = count()
+        self._queue: list[tuple[int, float, int, _Server]] = []
+        self._awaited: set[_Server] = set()  # in this survey
+        self._progress = anyio.Event()
+        self._tasks: TaskGroup
+
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
+        with ungrouped():
+            async with anyio.create_task_group() as self._tasks:
+                try:
+                    yield self
+                finally:
+                    self._tasks.cancel_scope.cancel()
+
+    def is_silent(self, url: str) -> bool:
+        """Return whether a server was silent in the last survey."""
+        found = self._nsqlookupds.get(url) or self._nsqds.get(url)
+        return found is not None and not math.isnan(found.silent_since)
+
+    async def survey(self, *, also: Iterable[Node] = ()) -> Survey:
+        """Ask all servers, at most one survey at a time; see `Cluster.survey`.
+
+        :param also: nsqds to ask even if no nsqlookupd names them now, such as nsqds found before
+        """
+        began, at = time.time(), anyio.current_time()
         # Earlier answers of nsqlookupds may be out of date.
-        self.remembered: dict[str, Node] = {
-            node.url: replace(node, topics=(), tombstoned=(), nsqlookupds=()) for node in also
-        }
-        self._asked: dict[str, Node] = {}
-        self._registered: dict[str, list[Node]] = {}
-        self._unusable: dict[str, list[str]] = {}
-        self._topics: dict[str, tuple[str, ...]] = {}
-        self._stats: dict[str, Stats] = {}
-        self._errors: dict[str, str] = {}
-        self._seconds: dict[str, float] = {}
-        self.started: set[str] = set()
+        remembered = {node.url: replace(node, topics=(), tombstoned=(), nsqlookupds=()) for node in also}
+        async with self._open_servers() as servers:
+            self._most = servers.concurrency
+            before = {*self._nsqlookupds.values(), *self._nsqds.values()}
+            self._known = self._nsqds
+            self._nsqlookupds = {
+                url: self._nsqlookupds.get(url) or _Server(url, is_nsqlookupd=True)
+                for url in servers.nsqlookupds
+            }
+            named = [node.url for each in self._nsqlookupds.values() for node in each.named]
+            self._nsqds = {url: self._nsqd(url) for url in (*servers.nsqds, *remembered, *named)}
+            try:
+                self._ask((*self._nsqlookupds.values(), *self._nsqds.values()))
+                await self._wait()
+                return self._ended(servers, remembered, began, at)
+            finally:
+                self._queue.clear()
+                self._awaited.clear()
+                self._give_up(before.difference(self._nsqlookupds.values(), self._nsqds.values()))
+                self._readers.keep(self._nsqds)
 
-    def start(self, tasks: TaskGroup, url: str) -> None:
-        """Start to ask an nsqd, unless that has begun already."""
-        if url not in self.started:
-            self.started.add(url)
-            tasks.start_soon(self._ask_nsqd, url)
+    def _nsqd(self, url: str) -> _Server:
+        return self._known.get(url) or _Server(url)
 
-    async def ask_nsqlookupds(self, tasks: TaskGroup) -> None:
-        """Ask all nsqlookupds, and start to ask the nsqds that they name."""
-        answers = await self._servers.ask_nsqlookupds(partial(self._ask_nsqlookupd, tasks))
-        self._note(answers.failures)
+    def _ask(self, servers: Iterable[_Server]) -> None:
+        """Ask servers that are not being asked already, as soon as there is room."""
+        for each in servers:
+            if each.question is None:
+                self._awaited.add(each)
+                heapq.heappush(self._queue, (each.rank, each.asked, next(self._numbers), each))
+        self._ask_next()
 
-    async def _ask_nsqlookupd(self, tasks: TaskGroup, nsqlookupd: Nsqlookupd) -> None:
-        url = nsqlookupd.url
-        with self._timed(url):
-            found = [sighting(producer, url) for producer in await nsqlookupd.nodes()]
-            self._registered[url] = [each for each in found if isinstance(each, Node)]
-            self._unusable[url] = [each.reason for each in found if isinstance(each, HTTPError)]
-            for node in self._registered[url]:
-                self.start(tasks, node.url)
-            if self._include_topics:
-                self._topics[url] = tuple(sorted(await nsqlookupd.topics()))
+    def _ask_next(self) -> None:
+        while self._queue and self._open < self._most:
+            *_, server = heapq.heappop(self._queue)
+            server.asked = anyio.current_time()
+            server.question = _Question(server.asked)
+            self._open += 1
+            self._tasks.start_soon(self._ask_one, server, server.question)
 
-    async def _ask_nsqd(self, url: str) -> None:
-        async def ask(nsqd: Nsqd) -> None:
-            with self._timed(url):
-                if self._include_clients:
-                    stats = await nsqd.stats(include_mem=False)
-                else:
-                    stats = await nsqd.stats_again(self._readers.of(url))
-                if url in self._servers.nsqds:
-                    topics = [topic.topic_name for topic in stats.topics]
-                    self._asked[url] = Node.asked(url, await nsqd.info(), topics)
-                self._stats[url] = stats
-
-        self._note((await self._servers.ask_nsqds([url], ask)).failures)
-
-    @contextmanager
-    def _timed(self, url: str) -> Generator[None]:
-        began = anyio.current_time()
+    async def _ask_one(self, server: _Server, question: _Question) -> None:
+        is_asked = False
         try:
-            yield
+            with question.scope:
+                is_asked = await measured(self._put(server, question))
         finally:
-            self._seconds[url] = anyio.current_time() - began
+            self._open -= 1
+            server.question = None
+        question.ended = anyio.current_time()
+        if is_asked:
+            server.ended = question
+        if server in self._awaited:
+            self._awaited.discard(server)
+            self._progress.set()
+        self._ask_next()
 
-    def _note(self, failures: dict[str, HTTPError]) -> None:
-        self._errors |= {url: error.reason for url, error in failures.items()}
+    async def _put(self, server: _Server, question: _Question) -> bool:
+        """Put a question; return False if the server is none of the cluster's any more."""
+        url = server.url
+        async with self._open_servers() as servers:
+            if not server.is_nsqlookupd:
+                failures = await self._ask_nsqd(servers, url, question)
+            elif url in servers.nsqlookupds:
+                failures = await self._ask_nsqlookupd(servers, url, question)
+            else:
+                return False
+        question.error = "".join(error.reason for error in failures.values())
+        return True
 
-    def nsqlookupds(self, found: Iterable[Node]) -> Iterable[NsqlookupdSurvey]:
-        """Yield the answers of the nsqlookupds, in the order in which they were given."""
-        urls = {node.name: node.url for node in found}
-        for url in self._servers.nsqlookupds:
-            nodes = {urls.get(node.name, node.url): node for node in self._registered.get(url, ())}
-            yield NsqlookupdSurvey(
-                url=url,
-                error=self._errors.get(url, ""),
-                seconds=self._seconds.get(url, 0.0),
-                nodes=tuple(replace(node, url=at) for at, node in sorted(nodes.items())),
-                topics=self._topics.get(url, ()),
-                unusable=tuple(self._unusable.get(url, ())),
-            )
+    async def _ask_nsqlookupd(
+        self, servers: Servers, url: str, question: _Question
+    ) -> Mapping[str, HTTPError]:
+        async def ask(nsqlookupd: Nsqlookupd) -> None:
+            found = [sighting(producer, url) for producer in await nsqlookupd.nodes()]
+            question.nodes = [each for each in found if isinstance(each, Node)]
+            question.unusable = tuple(each.reason for each in found if isinstance(each, HTTPError))
+            if self._awaited:
+                self._ask_named(question.nodes)
+            if self._include_topics:
+                question.topics = tuple(sorted(await nsqlookupd.topics()))
 
-    def nsqds(self, found: Iterable[Node]) -> Iterable[NsqdSurvey]:
-        """Yield the answer of each node."""
-        for node in found:
-            yield NsqdSurvey(
-                node=node,
-                error=self._errors.get(node.url, ""),
-                seconds=self._seconds.get(node.url, 0.0),
-                stats=self._stats.get(node.url, NO_STATS),
-            )
+        return (await servers.ask_nsqlookupd(url, ask)).failures
 
-    def nodes(self) -> tuple[Node, ...]:
-        """Return all nsqds, as `unite` sorts them."""
-        found = [node for nodes in self._registered.values() for node in nodes]
-        described = {node.url for node in found} | self._asked.keys()
-        silent = [url for url in (*self._servers.nsqds, *self.remembered) if url not in described]
-        # A remembered nsqd may have been given under another URL, at which it answers now.
-        names = {node.name for node in self._asked.values()}
-        others = {url: self.remembered.get(url, Node(url=url)) for url in silent}
-        kept = [node for url, node in others.items() if url in self._servers.nsqds or node.name not in names]
-        return unite((*self._asked.values(), *kept, *found))
+    def _ask_named(self, nodes: Iterable[Node]) -> None:
+        new = {node.url: self._nsqd(node.url) for node in nodes if node.url not in self._nsqds}
+        self._nsqds |= new
+        self._ask(new.values())
+
+    async def _ask_nsqd(self, servers: Servers, url: str, question: _Question) -> Mapping[str, HTTPError]:
+        async def ask(nsqd: Nsqd) -> None:
+            if self._include_clients:
+                stats = await nsqd.stats(include_mem=False)
+            else:
+                stats = await nsqd.stats_again(self._readers.of(url))
+            if url in servers.nsqds:
+                topics = [topic.topic_name for topic in stats.topics]
+                question.described = Node.asked(url, await nsqd.info(), topics)
+            question.stats = stats
+
+        return (await servers.ask_nsqds([url], ask)).failures
+
+    async def _wait(self) -> None:
+        """Wait until all servers have answered, or those that are left are silent."""
+        while self._awaited:
+            self._progress = anyio.Event()
+            is_new = not all(each.was_late for each in self._awaited)
+            with anyio.move_on_after(self._patience if is_new else self._less_patience) as scope:
+                await self._progress.wait()
+            if scope.cancelled_caught:
+                return
+
+    def _ended(self, servers: Servers, remembered: Mapping[str, Node], began: float, at: float) -> Survey:
+        """Return what has come, and prepare for the next survey."""
+        now = anyio.current_time()
+        asked = [*self._nsqlookupds.values(), *self._nsqds.values()]
+        silent = sum(each.question is not None for each in asked)
+        nsqlookupds = {url: each.take(at, now, silent) for url, each in self._nsqlookupds.items()}
+        nsqds = {url: each.take(at, now, silent) for url, each in self._nsqds.items()}
+        open_ones = sorted((each for each in asked if each.question), key=lambda each: each.keep_first)
+        self._give_up(open_ones[self._most // 2 :])
+        found = [node for answer in nsqlookupds.values() for node in answer.nodes]
+        nodes = _united(servers, remembered, found, [answer.described for answer in nsqds.values()])
+        urls = {node.name: node.url for node in nodes}
+        return Survey(
+            time=began,
+            seconds=now - at,
+            nsqlookupds=tuple(_of_nsqlookupd(url, answer, urls) for url, answer in nsqlookupds.items()),
+            nsqds=tuple(_of_nsqd(node, nsqds[node.url], now) for node in nodes),
+        )
+
+    def _give_up(self, servers: Iterable[_Server]) -> None:
+        for each in servers:
+            if each.question is not None:
+                each.question.scope.cancel()
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """A question to a server, with its answer as far as it has come.
+
+    :ivar began: when it was put, by the clock of the event loop
+    :ivar ended: when the answer was complete, or failed; NaN until then
+    :ivar error: why the answer is not complete
+    :ivar nodes: the nsqds that an nsqlookupd knows
+    :ivar described: an nsqd that was given, as it describes itself
+    """
+
+    began: float
+    ended: float = math.nan
+    error: str = ""
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    nodes: list[Node] = field(default_factory=list[Node])
+    unusable: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    described: Node | None = None
+    stats: Stats = NO_STATS
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.ended - self.began
+
+
+@dataclass(slots=True, eq=False)
+class _Server:
+    """A server from survey to survey.
+
+    :ivar question: the open question
+    :ivar ended: the last question that was answered, or failed, since the last survey
+    :ivar asked: when it was asked last
+    :ivar has_answered: whether it answered in the last survey
+    :ivar was_late: whether it was silent when it was asked last, or its answer came late
+    :ivar silent_since: since when it has been silent; NaN if it is not
+    """
+
+    url: str
+    is_nsqlookupd: bool = False
+    question: _Question | None = None
+    ended: _Question | None = None
+    asked: float = -math.inf
+    has_answered: bool = False
+    was_late: bool = False
+    silent_since: float = math.nan
+
+    @property
+    def rank(self) -> int:
+        """Its turn when there is not room for all: silent servers come last."""
+        return 0 if self.is_nsqlookupd else 1 if self.has_answered else 3 if self.was_late else 2
+
+    @property
+    def named(self) -> Iterable[Node]:
+        """The nsqds that it has named since the last survey, in answers that came late."""
+        for each in (self.ended, self.question):
+            if each is not None:
+                yield from each.nodes
+
+    @property
+    def keep_first(self) -> tuple[bool, float]:
+        """The order in which open questions are kept after a survey."""
+        return not self.is_nsqlookupd, self.asked
+
+    def take(self, at: float, now: float, silent: int) -> _Question:
+        """Return what has come since the last survey, at the end of one.
+
+        :param at: when the survey began
+        :param silent: how many servers are being asked
+        """
+        question, ended, self.ended = self.question, self.ended, None
+        self.has_answered = ended is not None and not ended.error
+        if question is not None:
+            self.was_late = True
+        elif ended is not None:
+            self.was_late = bool(ended.error) and ended.began < at
+        if ended is not None and (self.has_answered or not self.was_late):
+            self.silent_since = math.nan
+            return ended
+        if not self.was_late:
+            return _Question(now, now, f"not asked: {silent} servers are silent")
+        last = question or ended or _Question(self.asked)
+        if math.isnan(self.silent_since):
+            self.silent_since = last.began
+        # A copy, since the question may go on.
+        seconds = max(round(now - self.silent_since), 1)
+        return replace(last, ended=now, error=f"silent for {seconds} s")
+
+
+def _of_nsqlookupd(url: str, answer: _Question, urls: Mapping[str, str]) -> NsqlookupdSurvey:
+    nodes = {urls.get(node.name, node.url): node for node in answer.nodes}
+    return NsqlookupdSurvey(
+        url=url,
+        error=answer.error,
+        seconds=answer.seconds,
+        nodes=tuple(replace(node, url=at) for at, node in sorted(nodes.items())),
+        topics=answer.topics,
+        unusable=answer.unusable,
+    )
+
+
+def _of_nsqd(node: Node, answer: _Question, now: float) -> NsqdSurvey:
+    if answer.error:
+        return NsqdSurvey(node=node, error=answer.error, seconds=answer.seconds)
+    return NsqdSurvey(node=node, seconds=answer.seconds, age=now - answer.ended, stats=answer.stats)
+
+
+def _united(
+    servers: Servers, remembered: Mapping[str, Node], found: Iterable[Node], described: Iterable[Node | None]
+) -> tuple[Node, ...]:
+    """Return all nsqds, as `unite` sorts them."""
+    asked = [node for node in described if node is not None]
+    found = list(found)
+    known = {node.url for node in (*asked, *found)}
+    silent = [url for url in (*servers.nsqds, *remembered) if url not in known]
+    # A remembered nsqd may have been given under another URL, at which it answers now.
+    names = {node.name for node in asked}
+    others = {url: remembered.get(url, Node(url=url)) for url in silent}
+    kept = [node for url, node in others.items() if url in servers.nsqds or node.name not in names]
+    return unite((*asked, *kept, *found))

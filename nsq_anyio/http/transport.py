@@ -15,16 +15,24 @@ import httpx
 
 from ..transport.connect_tcp import connect_by_name
 
+MOST_CONNECTIONS = 100
+"""httpx's own limit of open connections."""
+
 
 def make_transport(
-    *, ssl_context: ssl.SSLContext | None = None, socket: str | None = None
+    *,
+    ssl_context: ssl.SSLContext | None = None,
+    socket: str | None = None,
+    most_connections: int = MOST_CONNECTIONS,
 ) -> httpx.AsyncBaseTransport:
     """Make a pool of connections.
 
     :param ssl_context: for https; None trusts the system's certificate authorities
     :param socket: the path of a unix socket to connect to, whatever the URL's host
+    :param most_connections: how many connections by http, and how many by https, are open at once; a further
+        request waits
     """
-    return _Pools(ssl_context, socket)
+    return _Pools(ssl_context, socket, most_connections)
 
 
 class _Handshake:
@@ -50,9 +58,10 @@ class _Handshake:
 class _Pools(httpx.AsyncBaseTransport):
     """A pool for http, and one for https that is made on first use."""
 
-    def __init__(self, ssl_context: ssl.SSLContext | None, socket: str | None) -> None:
+    def __init__(self, ssl_context: ssl.SSLContext | None, socket: str | None, most_connections: int) -> None:
+        self._most_connections = most_connections
         # The context is never used, since no redirect is followed. It keeps httpx from loading certificates.
-        self._plain = _Pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), socket)
+        self._plain = _Pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), most_connections, socket)
         self._secure: httpx.AsyncHTTPTransport | None = None
         self._ssl_context = ssl_context
         self._lock = anyio.Lock()
@@ -94,19 +103,19 @@ class _Pools(httpx.AsyncBaseTransport):
                 if context is None:
                     # In a thread: it parses some hundred certificates, which takes tens of milliseconds.
                     context = await anyio.to_thread.run_sync(ssl.create_default_context)
-                self._secure = _Pool(context)
+                self._secure = _Pool(context, self._most_connections)
         return self._secure
 
 
 class _Pool(httpx.AsyncHTTPTransport):
     """httpx's own transport, except for the look-up of host names."""
 
-    def __init__(self, context: ssl.SSLContext, socket: str | None = None) -> None:
+    def __init__(self, context: ssl.SSLContext, most_connections: int, socket: str | None = None) -> None:
         super().__init__(verify=context, trust_env=False)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
-            max_connections=100,  # the limits are httpx's own
-            max_keepalive_connections=20,
+            max_connections=most_connections,
+            max_keepalive_connections=20,  # this and the next are httpx's own limits
             keepalive_expiry=5.0,
             uds=socket,
             network_backend=_Network(),

@@ -71,7 +71,7 @@ class Meter:
     ) -> Figures:
         """Add a survey, and return the figures.
 
-        :param now: when its answers came, in seconds, by a clock that never goes back
+        :param now: when it ended, in seconds, by a clock that never goes back
         :param topics: the result of ``survey.topics()``, if it is known. A topic that is the same object as
             before has not changed
         """
@@ -82,7 +82,7 @@ class Meter:
             url = each.node.url
             before = self._answers.get(url)
             if not each.error:
-                answers[url] = each.stats.start_time, now
+                answers[url] = each.stats.start_time, now - each.age
                 since[url] = _since(before, answers[url])
             elif before is not None:
                 silent.add(url)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, Self
 
 import anyio
-import anyio.to_thread
 
 from ..errors import InvalidOption
-from ..http import Node, Survey
+from ..http import Node, Survey, Surveyor
+from ..http.cpu_time import CPUTime, run_in_thread
 from ..options.checks import check_seconds, is_number, range_text
 from ..tasks import user_block_tasks
 from .activity import Activities
@@ -28,43 +28,28 @@ _REMEMBERED = 3
 class Pace:
     """Stretches the polling interval to bound the CPU time of polls.
 
-    A poll's cost is the CPU time of the process from its beginning to its end, plus the time that `charge`
-    has added since the previous poll for work on that poll's result. Other work of the process during a poll
-    is included, so the cheapest of the last three polls decides. The first poll, which reads everything, is
-    ignored.
+    The first poll, which reads everything, is ignored, and so are single dear ones: the cheapest of the last
+    three polls decides.
 
     :param interval: the requested interval in seconds
     :param most_cpu: the share of a core that polls may take, more than 0; the interval is stretched to keep
         it, up to a minute, or up to ``interval`` if that is longer. None stretches nothing
-    :param clock: returns the CPU seconds of the process so far
     """
 
-    def __init__(
-        self, interval: float, most_cpu: float | None, clock: Callable[[], float] = time.process_time
-    ) -> None:
+    def __init__(self, interval: float, most_cpu: float | None) -> None:
         self._asked = interval
         self._most_cpu = most_cpu
-        self._clock = clock
-        self._began = 0.0
-        self._charged = 0.0
-        self._polls = 0
+        self._spent: float | None = None
         self._costs: deque[float] = deque(maxlen=_REMEMBERED)
 
-    def begin(self) -> None:
-        """Record that a poll begins."""
-        self._began = self._clock() - self._charged
-        self._charged = 0.0
+    def after_poll(self, spent: float) -> float:
+        """Record that a poll ends, and return the seconds from its beginning to that of the next one.
 
-    def charge(self, seconds: float) -> None:
-        """Add the CPU seconds of work on the result of the last poll to the cost of the next one."""
-        self._charged += seconds
-
-    def end(self) -> float:
-        """Record that a poll ends, and return the seconds from its beginning to that of the next one."""
-        self._polls += 1
-        self._charged = 0.0  # the process's CPU time already includes it
-        if self._polls > 1:
-            self._costs.append(self._clock() - self._began)
+        :param spent: the CPU seconds of all polls so far, with all work on their results
+        """
+        if self._spent is not None:
+            self._costs.append(spent - self._spent)
+        self._spent = spent
         if self._most_cpu is None or not self._costs:
             return self._asked
         needed = min(self._costs) / self._most_cpu
@@ -113,10 +98,8 @@ _LEAST_INTERVAL = 1.0
 class Surveyed(Protocol):
     """The cluster of a `Poller`: an open `nsq_anyio.http.Cluster`, or a substitute."""
 
-    async def survey(
-        self, *, include_clients: bool = ..., include_topics: bool = ..., also: Iterable[Node] = ...
-    ) -> Survey:
-        """Ask all servers; see `nsq_anyio.http.Cluster.survey`."""
+    def surveyor(self, *, include_clients: bool = ..., include_topics: bool = ...) -> Surveyor:
+        """Return an object that asks all servers; see `nsq_anyio.http.Cluster.surveyor`."""
         ...
 
 
@@ -129,8 +112,9 @@ class Poller(anyio.AsyncContextManagerMixin):
             async with Poller(cluster, interval=5.0) as poller:
                 snapshot = await poller.after(None)
 
-    However many readers there are, the servers are asked once per interval. A survey that takes longer delays
-    the next one. Servers that begin to fail, and servers that answer again, are logged once.
+    However many readers there are, the servers are asked once per interval, and a poll does not wait for
+    silent servers: see `nsq_anyio.http.Surveyor`. A poll that takes longer than the interval delays the next
+    one. Servers that begin to fail, and servers that answer again, are logged once.
 
     nsqlookupd drops an nsqd from its list when the nsqd crashes, and also when the two cannot reach each
     other. So such an nsqd is still asked for a while, and its failure is a part of each survey.
@@ -138,7 +122,9 @@ class Poller(anyio.AsyncContextManagerMixin):
     :param cluster: the cluster, open
     :param interval: seconds from the beginning of one survey to that of the next, 0.01 or more; default 15
     :param most_cpu: the share of a core that polls may take, 0.001 to 1. To keep it, the interval is
-        stretched, up to a minute; `Snapshot.interval` is the interval in force. None, the default, stretches
+        stretched, up to a minute; `Snapshot.interval` is the interval in force. What is measured is the CPU
+        time of the questions and answers, of the computations in worker threads, and what `charge` adds;
+        neither that of the event loop itself, nor other work of the process. None, the default, stretches
         nothing
     :param forget_after: seconds for which an nsqd is still asked when it no longer answers and no nsqlookupd
         lists it, 0 or more; default 3600. nsqds that were given to ``cluster`` are always asked
@@ -165,6 +151,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         if most_cpu is not None and not is_number(most_cpu, 0.001, 1):
             raise InvalidOption(f"most_cpu={most_cpu!r} is not valid: use {range_text(0.001, 1, (None,))}")
         self._pace = Pace(interval, most_cpu)
+        self._cpu_time = CPUTime()
         self._forget_after = forget_after
         self._include_clients = include_clients
         self._include_topics = include_topics
@@ -177,7 +164,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._hurried = anyio.Event()
         # By URL, in the order in which they were last seen: each node, and when it was last seen.
         self._known: dict[str, tuple[Node, float]] = {}
-        self._failing: set[str] = set()
+        self._failing: Mapping[str, float] = {}
 
     @property
     def last(self) -> Snapshot | None:
@@ -195,11 +182,8 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._hurried.set()
 
     def charge(self, seconds: float) -> None:
-        """Add CPU time spent on the last snapshot to the cost of the next poll.
-
-        :param seconds: the CPU time, spent since the last poll ended
-        """
-        self._pace.charge(seconds)
+        """Add CPU time that was spent on a snapshot, once for all of its readers, to the cost of polls."""
+        self._cpu_time.seconds += seconds
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
@@ -209,41 +193,45 @@ class Poller(anyio.AsyncContextManagerMixin):
 
     async def run(self) -> None:
         """Poll until cancelled, in place of the ``async with`` block."""
-        at = anyio.current_time()
-        while True:
-            began = anyio.current_time()
-            self._hurried = anyio.Event()
-            snapshot = await self._poll()
-            at = max(at + snapshot.interval, anyio.current_time())
-            with anyio.CancelScope(deadline=at):
-                await self._hurried.wait()
-                await anyio.sleep_until(began + _LEAST_INTERVAL)
-                at = anyio.current_time()
+        await self._cpu_time.measure(self._run())
 
-    async def _poll(self) -> Snapshot:
-        self._pace.begin()
-        survey = await self._cluster.survey(
-            include_clients=self._include_clients,
-            include_topics=self._include_topics,
-            also=[node for node, _ in self._known.values()],
-        )
+    async def _run(self) -> None:
+        async with self._cluster.surveyor(
+            include_clients=self._include_clients, include_topics=self._include_topics
+        ) as surveyor:
+            at = anyio.current_time()
+            while True:
+                began = anyio.current_time()
+                self._hurried = anyio.Event()
+                snapshot = await self._poll(surveyor)
+                at = max(at + snapshot.interval, anyio.current_time())
+                with anyio.CancelScope(deadline=at):
+                    await self._hurried.wait()
+                    await anyio.sleep_until(began + _LEAST_INTERVAL)
+                    at = anyio.current_time()
+
+    async def _poll(self, surveyor: Surveyor) -> Snapshot:
+        survey = await surveyor.survey(also=[node for node, _ in self._known.values()])
         now = anyio.current_time()
         self._remember(survey, now)
         self._report(survey)
         number = 1 if self._last is None else self._last.number + 1
         # For a large cluster this takes long, and the event loop must serve viewers meanwhile.
-        snapshot = await anyio.to_thread.run_sync(self._computed, number, survey, now)
+        snapshot = await run_in_thread(self._computed, number, survey, now, self._failing)
         self._last = snapshot
         self._next.set()
         self._next = anyio.Event()
         return snapshot
 
-    def _computed(self, number: int, survey: Survey, now: float) -> Snapshot:
+    def _computed(self, number: int, survey: Survey, now: float, failing: Mapping[str, float]) -> Snapshot:
+        began = time.thread_time()
         topics = survey.topics(() if self._last is None else self._last.topics)
         figures = self._meter.update(survey, now, topics)
         missing = self._registrations.update(survey, now)
         activities = self._activities.update(topics, figures, survey.time)
-        snapshot = Snapshot(number, survey, figures, topics, self._pace.end(), missing, activities)
+        # This thread's time is added only when it ends.
+        interval = self._pace.after_poll(self._cpu_time.seconds + time.thread_time() - began)
+        snapshot = Snapshot(number, survey, figures, topics, interval, missing, activities, failing)
         if self._record is not None:
             self._record(snapshot)
         return snapshot
@@ -264,9 +252,9 @@ class Poller(anyio.AsyncContextManagerMixin):
             if url not in self._failing:
                 _log.warning("%s: %s", url, error)
         asked = {each.url for each in survey.nsqlookupds} | {each.node.url for each in survey.nsqds}
-        for url in sorted(self._failing - errors.keys()):
+        for url in sorted(self._failing.keys() - errors.keys()):
             _log.info("%s: %s", url, "answers again" if url in asked else "gone, and no longer asked")
-        self._failing = set(errors)
+        self._failing = {url: self._failing.get(url, survey.time) for url in errors}
 
 
 _MOST_CPU = 0.05

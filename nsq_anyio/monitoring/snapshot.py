@@ -157,6 +157,8 @@ class Snapshot:
     :ivar missing: for how many seconds each missing registration has been missing, by the URLs of an nsqd and
         of the nsqlookupd that lacks it, which have both answered
     :ivar activities: the activity of each channel since the first poll
+    :ivar failing_since: since when each server of ``survey.errors`` has failed, by URL, in Unix seconds: the
+        beginning of the first poll in which it did, without one in between in which it answered
     """
 
     number: int
@@ -166,3 +168,4 @@ class Snapshot:
     interval: float = 0.0
     missing: Mapping[Registration, float] = field(default_factory=dict[Registration, float])
     activities: Mapping[Key, Activity] = field(default_factory=dict[Key, Activity])
+    failing_since: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -4,15 +4,10 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import anyio
 import httpx
 import pytest
 
 from nsq_anyio.admin import AdminOptions, app
-from nsq_anyio.serving.http_messages import Request, Response
-from nsq_anyio.serving.http_server import serve_http
-from nsq_anyio.serving.listener import local_port, open_listener
-from nsq_anyio.tasks import background_tasks
 
 from .test_application import Below, cluster
 
@@ -162,25 +157,3 @@ async def test_a_dashboard_that_is_not_open_says_so() -> None:
             assert (await client.get("/topics")).status_code == 404
             reply = await client.get("/api/topics", headers={"Accept": "text/html"})
             assert reply.json()["topics"] == ["clicks"]
-
-
-async def test_the_first_poll_may_take_long() -> None:
-    options = AdminOptions(timeout=60)
-
-    async def silent(request: Request) -> Response:
-        await anyio.sleep_forever()
-        raise AssertionError(request)
-
-    async with (
-        await open_listener("127.0.0.1", 0) as listener,
-        background_tasks() as tasks,
-    ):
-        tasks.start_soon(serve_http, listener, silent)
-        url = f"http://127.0.0.1:{local_port(listener)}"
-        async with app(url, options=options) as application:
-            transport = Below(application)
-            async with httpx.AsyncClient(transport=transport, base_url="http://admin", timeout=30) as client:
-                reply = await client.get("/")
-                assert reply.status_code == 503
-                assert "The first poll is still under way" in reply.text
-                assert "no answer yet" in reply.text

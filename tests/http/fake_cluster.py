@@ -24,6 +24,14 @@ class Refused:
     code: str
 
 
+@dataclass(slots=True)
+class Late:
+    """An answer after some seconds."""
+
+    seconds: float
+    answer: Any
+
+
 HANG = object()
 """Instead of an answer."""
 
@@ -48,8 +56,8 @@ def topic(name: str = "t", channels: Sequence[dict[str, Any]] = (), **others: An
 class FakeCluster:
     """Servers by host name, which are nsqlookupds on port 4161 and nsqds on 4151.
 
-    :ivar answers: by host, then by path: JSON, `Refused`, an exception, or `HANG`; an empty 200 where a POST
-        has none. A host that has no answers is down
+    :ivar answers: by host, then by path: JSON, `Refused`, an exception, `Late`, or `HANG`; an empty 200 where
+        a POST has none. A host that has no answers is down
     :ivar asked: ``METHOD host/path?parameters``, in the order of arrival
     :ivar requests: the same in full
     :ivar running: how many requests are being answered
@@ -89,6 +97,9 @@ class FakeCluster:
         self.asked.append(f"{request.method} {host}{path}?{request.url.query.decode()}".removesuffix("?"))
         paths: Mapping[str, Any] | None = self.answers.get(host)
         answer = DOWN if paths is None else paths.get(path, {} if request.method == "POST" else DOWN)
+        if isinstance(answer, Late):
+            await anyio.sleep(answer.seconds)
+            answer = answer.answer
         match answer:
             case httpx.RequestError():
                 raise answer.with_traceback(None)  # or it would remember everybody that it was raised to

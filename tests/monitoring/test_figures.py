@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -46,6 +47,14 @@ def test_rates_are_of_all_nsqds() -> None:
     assert figures.rates[CHANNEL] == Rates(ingress=12.0, egress=7.5, requeued=4.0, timed_out=4.0)
     assert figures.rates[TOPIC] == Rates(ingress=12.0, egress=12.0)
     assert figures.sums[CHANNEL] == Counts(134, 0, 8, 8, 118)
+
+
+def test_rates_are_over_the_time_between_the_answers() -> None:
+    meter = Meter()
+    meter.update(survey(nsqd("n1", messages=10)), 10.0)
+    late = replace(nsqd("n1", messages=30), age=3.0)
+    assert meter.update(survey(late), 15.0).rates[TOPIC].ingress == 10.0
+    assert meter.update(survey(nsqd("n1", messages=72)), 19.0).rates[TOPIC].ingress == 6.0
 
 
 def test_what_is_in_flight_or_deferred_has_not_left() -> None:

@@ -90,16 +90,48 @@ async def test_rates_come_with_the_second_poll() -> None:
     assert second.figures.rates["t", ""].ingress == pytest.approx(5.0, rel=0.01)
 
 
-async def test_a_survey_that_takes_longer_than_the_interval_delays_the_next_one() -> None:
+async def test_a_silent_nsqd_delays_the_figures_of_others_once_and_only_for_a_moment() -> None:
     fake = running()
-    fake.answers["n1"]["/stats"] = HANG
-    async with polling(fake, interval=1.0) as poller:
+    async with polling(fake, timeout=9.0, interval=5.0) as poller:
+        poll = await poller.after(None)
         began = anyio.current_time()
-        first = await poller.after(None)
-        assert first.survey.errors == {N1: "no answer within 2 s"}
-        await poller.after(first)
-        assert anyio.current_time() - began == pytest.approx(4.0, abs=0.1)
-    assert fake.running == 0
+        fake.answers["n1"]["/stats"] = HANG
+        ends: list[float] = []
+        for number in range(1, 5):
+            fake.answers["n2"] = nsqd("n2", topic("t", message_count=5 + 50 * number))
+            poll = await poller.after(poll)
+            ends.append(anyio.current_time() - began)
+            assert poll.survey.errors.keys() == {N1}
+            # Though the polls end after different times.
+            assert poll.figures.rates["t", ""].ingress == pytest.approx(10.0, rel=0.01)
+        assert ends == pytest.approx([7.0, 10.0, 15.5, 20.0], abs=0.1)
+
+
+async def test_a_poll_says_since_when_each_server_has_failed() -> None:
+    fake = running()
+    async with polling(fake, interval=1.0) as poller:
+        poll = await poller.after(None)
+        assert poll.failing_since == {}
+        kept = fake.answers.pop("n1")
+        first = await poller.after(poll)
+        fake.answers["n2"]["/stats"] = HANG
+        second = await poller.after(first)
+        third = await poller.after(second)
+        assert third.failing_since == {N1: first.survey.time, N2: second.survey.time}
+        fake.answers["n1"] = kept
+        assert (await poller.after(third)).failing_since == {N2: second.survey.time}
+
+
+async def test_it_has_a_poll_though_all_servers_are_silent() -> None:
+    hosts = [f"s{number}" for number in range(130)]
+    fake = FakeCluster({"l1": lookupd("n1", *hosts), **{host: {"/stats": HANG} for host in hosts}})
+    fake.answers["n1"] = nsqd("n1", topic("t"))
+    async with fake.cluster(["l1"], concurrency=256) as cluster, Poller(cluster, interval=5.0) as poller:
+        began = anyio.current_time()
+        poll = await poller.after(None)
+        assert anyio.current_time() - began < 2.2
+        assert [each.total.topic_name for each in poll.topics] == ["t"]
+        assert len(poll.survey.errors) == 130
 
 
 async def test_an_nsqd_that_crashed_is_down_and_one_that_lost_its_nsqlookupd_is_not() -> None:

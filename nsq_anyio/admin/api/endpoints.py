@@ -15,7 +15,7 @@ from ...serving.nsq_api import Refusal, arguments, json_response, plain_response
 from ...serving.nsq_router import parameters
 from ..access import Access
 from ..actions import Actions, Command, is_action
-from ..upstream import Upstream
+from ..upstream import Purpose, Upstream
 from .cluster_info import ClusterInfo, UnknownNode, UpstreamError
 from .configuration import MAX_VALUE_SIZE, Configuration
 from .nsqds import described, out_of_date
@@ -73,7 +73,8 @@ class Api:
 
         async def handle(request: Request) -> Response:
             self._access.check_host(request)
-            async with self._upstream.used() as servers:
+            purpose: Purpose = "page" if request.method in ("GET", "HEAD") else "action"
+            async with self._upstream.used(purpose) as servers:
                 cluster = ClusterInfo(servers)
                 try:
                     return await question(request, cluster)

@@ -312,7 +312,7 @@ class Copies:
             del self._unproven[:count]
 
     async def _ask_nsqd(self, request: Callable[[Nsqd], Awaitable[None]]) -> None:
-        async with self._upstream.used() as servers:
+        async with self._upstream.used("action") as servers:
             answers = await servers.ask_nsqds([self._node.url], request)
         for error in answers.failures.values():
             raise error

@@ -72,7 +72,7 @@ class TopicNode:
         :raises HTTPError: if it does not
         """
         with anyio.move_on_after(limit):
-            async with upstream.used() as servers:
+            async with upstream.used("action") as servers:
                 answers = await servers.ask_nsqds([self.url], partial(_topic_stats, self.topic.topic_name))
             for error in answers.failures.values():
                 raise error
@@ -101,7 +101,7 @@ class TopicNodes:
     ) -> TopicNodes:
         """Ask the nsqds that answered the last poll, to see what was created or deleted since then."""
         surveys = {each.node.url: each for each in snapshot.survey.nsqds if not each.error}
-        async with upstream.used() as servers:
+        async with upstream.used("action") as servers:
             answers = await servers.ask_nsqds(surveys, partial(_topic_stats, topic))
         found = [replace(surveys[url], stats=stats) for url, stats in answers.values.items()]
         return cls(topic, tuple(_found(found, topic, connection)))

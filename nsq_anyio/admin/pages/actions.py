@@ -32,7 +32,7 @@ async def confirm(request: PageRequest) -> Response:
         return refusal(request, refused)
     except InvalidCommand as error:
         return failure(request, 400, "This cannot be done", str(error))
-    async with request.context.upstream.used() as servers:
+    async with request.context.upstream.used("action") as servers:
         return await _confirm(request, ClusterInfo(servers), command)
 
 
@@ -69,7 +69,7 @@ async def _act(request: PageRequest, form: Form) -> Response:
             names = form.get("topic"), form.get("channel")
             return _creation(request, *names, error=str(error), status=400)
         return failure(request, 400, "This cannot be done", str(error))
-    async with request.context.upstream.used() as servers:
+    async with request.context.upstream.used("action") as servers:
         before, cluster = ClusterInfo(servers), ClusterInfo(servers)
         try:
             unconfirmed = await _unconfirmed(before, command, form)

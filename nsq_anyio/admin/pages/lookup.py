@@ -81,15 +81,15 @@ async def _channels(request: PageRequest, topics: Sequence[str]) -> dict[str, li
     """Return the channels of each topic, from the nsqlookupds that answer in time."""
     found: dict[str, set[str]] = {topic: set() for topic in topics}
 
-    async def ask_all(topic: str) -> None:
-        async def ask(nsqlookupd: Nsqlookupd) -> None:
-            found[topic].update(await nsqlookupd.channels(topic))
-
-        await servers.ask_nsqlookupds(ask)
+    async def ask(topic: str, nsqlookupd: Nsqlookupd) -> None:
+        found[topic].update(await nsqlookupd.channels(topic))
 
     if topics:
         with anyio.move_on_after(_PATIENCE):
-            async with request.context.upstream.used() as servers, anyio.create_task_group() as tasks:
-                for topic in filter(is_valid_name, topics):
-                    tasks.start_soon(partial(ask_all, topic))
+            async with request.context.upstream.used("page") as servers, anyio.create_task_group() as tasks:
+                # Those that the last poll found silent would fill up the limit of servers that pages ask.
+                failing = request.snapshot.survey.errors
+                for url in servers.nsqlookupds:
+                    for topic in filter(is_valid_name, topics if url not in failing else ()):
+                        tasks.start_soon(servers.ask_nsqlookupd, url, partial(ask, topic))
     return {topic: sorted(names) for topic, names in found.items()}

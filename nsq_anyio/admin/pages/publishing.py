@@ -52,7 +52,7 @@ async def _publish(request: PageRequest, topic: str, fields: Mapping[str, str]) 
         return _form(request, topic, fields, "This nsqd is gone, or does not answer. Choose another.")
     random.shuffle(targets)
     try:
-        async with request.context.upstream.used() as servers:
+        async with request.context.upstream.used("action") as servers:
             outcome = await publish_draft(servers, topic, draft, targets)
     finally:
         # Recorded even after a failure: the message may have been stored.

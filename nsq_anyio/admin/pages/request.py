@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias, TypeVar
 
+import anyio
 import anyio.to_thread
 
 from ...monitoring import History, Snapshot, Watch
@@ -37,6 +37,8 @@ _HEADERS = (
 )
 _MOST_CONSUMERS = 100_000
 _MOST_FORMS = 200
+_MOST_THREADS = 4
+"""The threads that compute pages at once; polls compute in others."""
 
 
 def _one(_: object) -> int:
@@ -73,26 +75,31 @@ class Context:
             lambda found: len(found.consumers), _MOST_CONSUMERS
         )
         self._charge = watch.charge
+        self._threads = anyio.CapacityLimiter(_MOST_THREADS)
         self._tables = SingleFlight[Tables](_one, 1)
         self._submitted = SingleFlight[Response](_one, _MOST_FORMS)
 
     async def compute(self, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function in a worker thread; its CPU time counts towards the cost of polls."""
-
-        def timed() -> tuple[T, float]:
-            began = time.thread_time()
-            result = function(*arguments)
-            return result, time.thread_time() - began
-
-        result, seconds = await anyio.to_thread.run_sync(timed)
-        self._charge(seconds)
-        return result
+        """Call a function in one of the worker threads of the pages, which are few."""
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads)
 
     async def tables(self, snapshot: Snapshot) -> Tables:
-        """Return the tables of a snapshot, computed when a page first asks for them."""
-        return await self._tables.get(
-            snapshot.number, "", partial(self.compute, make_tables, snapshot, self.history)
-        )
+        """Return the tables of a snapshot, computed when a page first asks for them.
+
+        Their CPU time counts towards the cost of polls, because it is spent once for each poll.
+        """
+
+        def timed() -> tuple[Tables, float]:
+            began = time.thread_time()
+            tables = make_tables(snapshot, self.history)
+            return tables, time.thread_time() - began
+
+        async def compute() -> Tables:
+            tables, seconds = await self.compute(timed)
+            self._charge(seconds)
+            return tables
+
+        return await self._tables.get(snapshot.number, "", compute)
 
     async def submit(self, number: str, act: Callable[[], Awaitable[Response]]) -> Response:
         """Return the response to a form. A form that is sent twice acts once.

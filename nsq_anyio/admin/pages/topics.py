@@ -173,7 +173,7 @@ async def _ask(request: PageRequest, tables: Tables, topic: str, channel: str) -
     # An nsqd may report an invalid name, by which `Nsqd.stats` refuses to ask.
     if is_valid_name(topic) and is_valid_name(channel):
         with anyio.move_on_after(_PATIENCE):
-            async with request.context.upstream.used() as servers:
+            async with request.context.upstream.used("page") as servers:
                 await servers.ask_nsqds(holders, ask)
     clients = [client for url in holders for client in found.get(url, ())]
     return Consumers(clients, [names[url] for url in holders if url not in found])

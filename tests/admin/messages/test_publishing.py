@@ -65,7 +65,7 @@ def test_what_is_wrong_is_said(fields: dict[str, str], reason: str) -> None:
 
 
 async def outcome_of(on: Stage, draft: Draft, *targets: Target) -> tuple[str, str, str]:
-    async with on.upstream.used() as servers:
+    async with on.upstream.used("action") as servers:
         outcome = await publish(servers, "t", draft, targets)
     return outcome.state, outcome.node, outcome.reason
 
