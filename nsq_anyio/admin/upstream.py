@@ -8,6 +8,7 @@ nsqlookupds are replaced, running requests keep the old clients, which close wit
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
@@ -18,6 +19,7 @@ from ..http import Node, Survey
 from ..http.rereading import StatsReaders
 from ..http.servers import Servers
 from ..http.survey import take_survey
+from ..http.url import ServerURL
 from .options import AdminOptions
 
 _log = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ class Upstream:
         self._nsqds = tuple(nsqd)
         self._current: _Clients | None = None
         self._readers = StatsReaders()
+        self._given = frozenset(ServerURL.parse(url).shown for url in (*nsqlookupd, *nsqd))
         self._servers(self._nsqlookupds)
 
     @property
@@ -94,6 +97,8 @@ class Upstream:
             raise InvalidOption("no nsqlookupd given: name at least one")
         servers = self._servers(nsqlookupds)
         _log.info("nsqlookupds from now on: %s", ", ".join(servers.nsqlookupds))
+        if self._options.headers and not all(map(self._gets_headers, nsqlookupds)):
+            _log.warning("those that were not named at the start get no headers: see --auth-discovered")
         clients = None if self._current is None else await _Clients.open(servers)
         self._nsqlookupds = tuple(nsqlookupds)
         if clients is not None:
@@ -113,7 +118,18 @@ class Upstream:
             server_hostname=None,
             transport=None,
             max_reply_size=self._options.max_reply_size,
+            gets_headers=self._gets_headers,
         )
+
+    def _gets_headers(self, url: str) -> bool:
+        """Return whether a server may have the headers, which can be secrets.
+
+        It was given at the start, or has a certificate that a server of the user's authorities has.
+        """
+        server, context = ServerURL.parse(url), self._options.ssl_context
+        is_verified = context is not None and context.verify_mode is ssl.CERT_REQUIRED
+        is_given = server.shown in self._given
+        return is_given or (server.is_https and is_verified) or self._options.auth_discovered
 
 
 class _Clients:

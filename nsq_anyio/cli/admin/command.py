@@ -11,7 +11,7 @@ import click
 from ..command import UtilityCommand, command_flags
 from ..flags.cluster import ClusterFlags, timed_cluster_flags
 from ..flags.connection import connection_flags
-from ..flags.fields import Flags, flag, go_switch, shared, takes
+from ..flags.fields import Flags, flag, go_switch, shared, switch, takes
 from ..flags.kinds import FILE, Integer, duration
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ class AdminFlags(Flags):
         "--messages/--no-messages",
         default=True,
     )
+    auth_discovered: bool = switch(
+        "Send --auth-secret also to nsqds that only nsqlookupds name, without a certificate verified by "
+        "--tls-ca-file or --tls-server-hostname, and --header also to nsqlookupds that /config names."
+    )
     # Flags of nsqadmin that have no effect here.
     graphite_url: str = flag(_REPLACED, default="", metavar="TEXT")
     statsd_counter_format: str = flag(
@@ -138,6 +142,7 @@ def admin(flags: AdminFlags) -> None:
         headers=cluster.headers,
         messages=flags.messages,
         connection=flags.connection,
+        auth_discovered=flags.auth_discovered,
         ssl_context=cluster.ssl_context(),
         config={
             **{name: _reported(getattr(flags, name)) for name in _REPORTED},
