@@ -39,7 +39,7 @@ class Access:
 
     def is_admin(self, request: Request) -> bool:
         """Return whether the user is an administrator, who may see messages; without a list, everybody is."""
-        return not self._users or request.headers.get(self._header) in self._users
+        return not self._users or self.user(request) in self._users
 
     def check_own_page(self, request: Request) -> None:
         """Check that a request for data does not come from a page of another site.
@@ -50,8 +50,12 @@ class Access:
             raise Refusal(403, _CROSS_SITE)
 
     def user(self, request: Request) -> str:
-        """Return the user that the header names; empty if there is none."""
-        return request.headers.get(self._header, "")
+        """Return the user that the header names; empty if there is none.
+
+        Proxies send names in UTF-8, while each character of a header stands for one byte.
+        """
+        value = request.headers.get(self._header, "")
+        return value.encode("latin-1", "replace").decode("utf-8", "surrogateescape")
 
     def check_writable(self) -> None:
         """Check that the dashboard is not read-only.

@@ -11,6 +11,7 @@ once: many silent servers fill up the limit of those who ask them, and no other.
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -21,6 +22,7 @@ import anyio
 from ..errors import InvalidOption
 from ..http import Surveyor
 from ..http.servers import Servers
+from ..http.url import ServerURL
 from .options import AdminOptions
 
 _log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class Upstream:
         self._nsqlookupds = tuple(nsqlookupd)
         self._nsqds = tuple(nsqd)
         self._current: _Clients | None = None
+        self._given = frozenset(ServerURL.parse(url).shown for url in (*nsqlookupd, *nsqd))
         self._surveyor: Surveyor | None = None
         self._servers(self._nsqlookupds, "poll")
 
@@ -98,6 +101,8 @@ class Upstream:
             raise InvalidOption("no nsqlookupd given: name at least one")
         servers = self._servers(nsqlookupds, "poll")
         _log.info("nsqlookupds from now on: %s", ", ".join(servers.nsqlookupds))
+        if self._options.headers and not all(map(self._gets_headers, nsqlookupds)):
+            _log.warning("those that were not named at the start get no headers: see --auth-discovered")
         clients = None if self._current is None else await self._opened(nsqlookupds)
         self._nsqlookupds = tuple(nsqlookupds)
         if clients is not None:
@@ -126,11 +131,22 @@ class Upstream:
             transport=None,
             max_reply_size=self._options.max_reply_size,
             less_time=None if purpose == "poll" else self._less_time,
+            gets_headers=self._gets_headers,
         )
 
     def _less_time(self, url: str) -> float:
         is_silent = self._surveyor is not None and self._surveyor.is_silent(url)
         return min(self._options.timeout, _PATIENCE) if is_silent else self._options.timeout
+
+    def _gets_headers(self, url: str) -> bool:
+        """Return whether a server may have the headers, which can be secrets.
+
+        It was given at the start, or has a certificate that a server of the user's authorities has.
+        """
+        server, context = ServerURL.parse(url), self._options.ssl_context
+        is_verified = context is not None and context.verify_mode is ssl.CERT_REQUIRED
+        is_given = server.shown in self._given
+        return is_given or (server.is_https and is_verified) or self._options.auth_discovered
 
 
 class _Clients:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -27,6 +29,11 @@ Start: TypeAlias = Callable[[AsyncExitStack], Awaitable[object]]
 
 Main: TypeAlias = Callable[[], Awaitable[object]]
 
+_log = logging.getLogger(__name__)
+
+_DESCRIPTORS = 16_384
+"""Enough for a server of this package; memory and the event loop bound it sooner."""
+
 
 def run_servers(start: Start, backend: str) -> None:
     """Run the servers that ``start`` enters; return after SIGINT or SIGTERM, once all have ended.
@@ -42,7 +49,28 @@ def run_servers(start: Start, backend: str) -> None:
             await start(servers)
             await anyio.sleep_forever()
 
+    _raise_descriptor_limit()
     _run(partial(_until_signal, serve), backend)
+
+
+def _raise_descriptor_limit() -> None:
+    """Let this process open as many files as it may, up to a bound.
+
+    Each connection needs a file descriptor. The usual soft limit of 1024 protects programs that call
+    ``select``, which the event loops do not use, and Go's runtime raises it for NSQ's own programs.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:  # macOS has a lower limit than the hard one
+        _log.debug("the limit of open files stays %d: %s", soft, error)
 
 
 def run_to_end(main: Main, backend: str) -> None:

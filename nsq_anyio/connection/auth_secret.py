@@ -10,6 +10,10 @@ from ..options import AuthSecret
 from ..tasks import is_stray
 
 
+class SecretWithheld(Exception):
+    """Raised by a function ``auth_secret`` that withholds the secret. Its text says why, and may be shown."""
+
+
 async def reveal(secret: AuthSecret, nsqd: str) -> bytes:
     """Return the secret; call ``secret`` for it if it is a function.
 
@@ -21,6 +25,8 @@ async def reveal(secret: AuthSecret, nsqd: str) -> bytes:
         try:
             returned = secret()
             secret = await returned if inspect.isawaitable(returned) else returned
+        except SecretWithheld as error:
+            raise HandshakeFailed(nsqd, str(error)) from error
         except BaseException as error:
             if not (isinstance(error, Exception) or is_stray(error)):
                 raise

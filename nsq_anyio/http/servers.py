@@ -97,8 +97,9 @@ class FanOut:
 
 
 class Servers(anyio.AsyncContextManagerMixin):
-    """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster`, `Client` and `FanOut`.
+    """Asks nsqlookupds and nsqds in parallel. The other parameters are those of `Cluster`, `Client` and `FanOut`.
 
+    :param gets_headers: whether a server that was given gets the ``headers``, by its URL as given
     :ivar urls: the URLs of the servers that were given, nsqlookupds first
     :ivar nsqds: the URLs of the nsqds that were given
     :ivar nsqlookupds: the URLs of the nsqlookupds that were given
@@ -119,6 +120,7 @@ class Servers(anyio.AsyncContextManagerMixin):
         transport: httpx.AsyncBaseTransport | None,
         max_reply_size: int = 64 * 1024 * 1024,
         less_time: Callable[[str], float] | None = None,
+        gets_headers: Callable[[str], bool] = lambda _: True,
     ) -> None:
         check_seconds("timeout", timeout, 0.001)
         check_integer("concurrency", concurrency, 1)
@@ -128,7 +130,7 @@ class Servers(anyio.AsyncContextManagerMixin):
                 url,
                 timeout=timeout,
                 max_reply_size=max_reply_size,
-                headers=headers,
+                headers=headers if gets_headers(url) else None,
                 authorization=authorization,
                 ssl_context=ssl_context,
                 server_hostname=server_hostname,

@@ -8,6 +8,21 @@ PATIENCE = 5.0
 """Seconds that a problem may last before it is worth a warning."""
 
 _LONGEST_PAUSE = 300.0
+_MINUTE = 60.0
+
+
+class EachMinute:
+    """The reports of a problem that others can cause as often as they like: one a minute at most."""
+
+    def __init__(self) -> None:
+        self._next = -math.inf
+
+    def is_due(self, now: float) -> bool:
+        """Return whether to report it now; if so, the next minute begins."""
+        if now < self._next:
+            return False
+        self._next = now + _MINUTE
+        return True
 
 
 class Repeats:

@@ -18,6 +18,7 @@ from .http_messages import BodyTooLarge, PeerVanished, Request, RequestError
 from .http_reader import RECEIVE_SIZE, RequestReader
 from .http_server import IDLE_TIMEOUT, Connection, Patience, encode_head
 from .listener import PEER_GONE, Remote, remote_address, serve_connections
+from .places import Place, Places, most_places
 
 _logger = logging.getLogger(__name__)
 
@@ -46,11 +47,14 @@ async def serve_asgi(
     """
 
     patience = Patience(request_timeout, idle_timeout)
+    places = Places(most_places())
 
     async def serve(stream: SocketStream) -> None:
+        remote = remote_address(stream)
         async with stream:
-            remote = remote_address(stream)
-            await _Connection(stream, app, patience, max_body_size, remote).run()
+            with places.taken("" if remote is None else remote.host) as place:
+                if place is not None:
+                    await _Connection(stream, app, patience, place, max_body_size, remote).run()
 
     await serve_connections(listener, serve)
 
@@ -63,10 +67,11 @@ class _Connection(Connection):
         stream: ByteStream,
         app: ASGIApp,
         patience: Patience,
+        place: Place,
         max_body_size: int,
         remote: Remote | None,
     ) -> None:
-        super().__init__(stream, patience)
+        super().__init__(stream, patience, place)
         self._app = app
         self._max_body_size = max_body_size
         self._client = (remote.host, remote.port) if remote is not None and remote.host else None
@@ -107,6 +112,10 @@ class _Connection(Connection):
             "client": self._client,
             "server": None,
         }
+
+    def rest(self, is_streaming: bool) -> None:
+        """Note that a part of a response was sent: between the parts of a stream, the connection is idle."""
+        self._place.is_idle = is_streaming
 
     async def wait_for_close(self) -> None:
         """Return when the peer closes; keep bytes that arrive earlier for the next request, up to a bound."""
@@ -190,6 +199,7 @@ class _Exchange:
             data += self._framed(bytes(body), more)
         if data:
             await self._connection.send(data)
+        self._connection.rest(more)
         if not more:
             self.is_complete = True
             for scope in self._waiting:

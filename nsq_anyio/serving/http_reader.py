@@ -15,6 +15,7 @@ from anyio.abc import ByteStream
 
 from .http_messages import BodyError, PeerVanished, Request, RequestError, Target, joined_headers
 from .listener import PEER_GONE
+from .places import Place
 
 MAX_HEAD_SIZE = 64 * 1024
 """The most bytes of a request line with all headers; more are refused with 431."""
@@ -41,13 +42,14 @@ class RequestReader:
 
     :param unread: bytes of this request that were already received
     :param timeout: the seconds from the first byte of the request to its last
+    :param place: the place of the connection, which is idle while it waits for bytes
     :ivar is_http_1_0: whether the peer speaks HTTP/1.0
     :ivar keep_alive: whether the peer wants the connection to stay open
     :ivar fields: the headers in order, the names in lower case
     :ivar raw_target: the target of the request line
     """
 
-    def __init__(self, stream: ByteStream, unread: bytes, timeout: float) -> None:
+    def __init__(self, stream: ByteStream, unread: bytes, timeout: float, place: Place) -> None:
         self.is_http_1_0: bool = False
         self.keep_alive: bool = False
         self.fields: tuple[tuple[bytes, bytes], ...] = ()
@@ -55,6 +57,7 @@ class RequestReader:
         self._stream = stream
         self._unread = unread
         self._timeout = timeout
+        self._place = place
         self._deadline = 0.0
         self._expects_continue = False
         self._left: int | None = 0
@@ -166,7 +169,7 @@ class RequestReader:
 
     async def _receive(self) -> bytes:
         """Receive bytes; return b"" if the peer sends no more."""
-        with anyio.move_on_after(self._deadline - anyio.current_time()):
+        with self._place.idle(), anyio.move_on_after(self._deadline - anyio.current_time()):
             try:
                 return await self._stream.receive(RECEIVE_SIZE)
             except anyio.EndOfStream:
@@ -177,7 +180,7 @@ class RequestReader:
 
     async def _send(self, data: bytes) -> None:
         try:
-            with anyio.fail_after(self._deadline - anyio.current_time()):
+            with self._place.idle(), anyio.fail_after(self._deadline - anyio.current_time()):
                 await self._stream.send(data)
         except PEER_GONE as error:  # TimeoutError is one of them
             raise PeerVanished(repr(error)) from None

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import ssl
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -23,7 +22,8 @@ from anyio.abc import ByteStream, Listener
 from ..transport.tls import start_tls
 from .http_messages import Handler, PeerVanished, Request, RequestError, Response, phrase
 from .http_reader import RequestReader
-from .listener import PEER_GONE, lingering_close, serve_connections
+from .listener import PEER_GONE, lingering_close, remote_address, serve_connections
+from .places import Place, Places, most_places
 
 _logger = logging.getLogger(__name__)
 
@@ -68,57 +68,38 @@ def http_service(
     :param tls: for HTTPS; None is plain HTTP
     """
     patience = Patience(request_timeout, idle_timeout)
+    places = Places(most_places())
 
     async def serve(stream: ByteStream) -> None:
+        remote = remote_address(stream)
         async with stream:
-            secured = stream if tls is None else await _start_tls(stream, tls, patience)
-            if secured is not None:
-                await _HandlerConnection(secured, handler, patience).run()
+            with places.taken("" if remote is None else remote.host) as place:
+                if place is None:
+                    return
+                secured = stream if tls is None else await _start_tls(stream, tls, patience, place)
+                if secured is not None:
+                    await _HandlerConnection(secured, handler, patience, place).run()
 
     return serve
 
 
+@dataclass(frozen=True, slots=True)
 class Patience:
-    """Bounds how long the connections of one server wait for their peers, and how many wait at a time.
+    """Bounds how long the connections of one server wait for their peers.
 
-    :param request_timeout: as for `http_service`
-    :param idle_timeout: as for `http_service`
+    :ivar request_timeout: as for `http_service`
+    :ivar idle_timeout: as for `http_service`
     """
 
-    def __init__(self, request_timeout: float, idle_timeout: float) -> None:
-        self.request_timeout: float = request_timeout
-        self.idle_timeout: float = idle_timeout
-        self._waiting: dict[anyio.CancelScope, None] = {}
-        self._most_waiting = _most_waiting()
-
-    @contextmanager
-    def waiting(self) -> Generator[None]:
-        """Wait in this block for a request. If too many wait, the block that has waited longest is left."""
-        if len(self._waiting) >= self._most_waiting:
-            longest = next(iter(self._waiting))
-            del self._waiting[longest]
-            longest.cancel()
-        with anyio.CancelScope() as scope:
-            self._waiting[scope] = None
-            try:
-                yield
-            finally:
-                self._waiting.pop(scope, None)
+    request_timeout: float
+    idle_timeout: float
 
 
-def _most_waiting() -> int:
-    """Return half of the file descriptors that the process may open, to leave some for other uses."""
-    if sys.platform == "win32":
-        return sys.maxsize
-    import resource  # noqa: PLC0415 - not on Windows
-
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft // 2)
-
-
-async def _start_tls(stream: ByteStream, tls: ssl.SSLContext, patience: Patience) -> ByteStream | None:
+async def _start_tls(
+    stream: ByteStream, tls: ssl.SSLContext, patience: Patience, place: Place
+) -> ByteStream | None:
     try:
-        with patience.waiting(), anyio.fail_after(patience.request_timeout):
+        with place.idle(), anyio.fail_after(patience.request_timeout):
             return await start_tls(stream, tls, server_side=True)
     except TimeoutError:
         _logger.debug("a peer did not finish its TLS handshake in %s s", patience.request_timeout)
@@ -130,9 +111,10 @@ async def _start_tls(stream: ByteStream, tls: ssl.SSLContext, patience: Patience
 class Connection(ABC):
     """One connection: each request is answered before the next one is read."""
 
-    def __init__(self, stream: ByteStream, patience: Patience) -> None:
+    def __init__(self, stream: ByteStream, patience: Patience, place: Place) -> None:
         self._stream = stream
         self._patience = patience
+        self._place = place
         self._unread = b""
 
     async def run(self) -> None:
@@ -157,20 +139,18 @@ class Connection(ABC):
 
         :raises TimeoutError: if the peer does not take it in time
         """
-        with anyio.fail_after(self._patience.request_timeout):
+        with self._place.idle(), anyio.fail_after(self._patience.request_timeout):
             await self._stream.send(data)
 
     async def _exchange(self) -> bool:
         """Read one request and answer it; return False if the connection has to end."""
-        reader = RequestReader(self._stream, self._unread, self._patience.request_timeout)
+        reader = RequestReader(self._stream, self._unread, self._patience.request_timeout, self._place)
         self._unread = b""
         request: Request | None = None
         try:
-            with self._patience.waiting():
-                if await reader.begins(self._patience.idle_timeout):
-                    request = await reader.read_head()
-            if request is None:
+            if not await reader.begins(self._patience.idle_timeout):
                 return False
+            request = await reader.read_head()
             keep_alive = await self.respond(reader, request)
         except RequestError as error:
             response, keep_alive = error_response(error.status), False
@@ -179,15 +159,16 @@ class Connection(ABC):
         if keep_alive:
             self._unread = reader.unread + self._unread
         else:
-            await lingering_close(self._stream)
+            with self._place.idle():
+                await lingering_close(self._stream)
         return keep_alive
 
 
 class _HandlerConnection(Connection):
     """A connection whose requests a `Handler` answers."""
 
-    def __init__(self, stream: ByteStream, handler: Handler, patience: Patience) -> None:
-        super().__init__(stream, patience)
+    def __init__(self, stream: ByteStream, handler: Handler, patience: Patience, place: Place) -> None:
+        super().__init__(stream, patience, place)
         self._handler = handler
 
     async def respond(self, reader: RequestReader, request: Request) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import math
 import os
 import socket
 import sys
@@ -22,6 +21,7 @@ from anyio.streams.stapled import MultiListener
 from ..address import Address, UnixAddress, host_port
 from ..errors import InvalidOption, NSQError
 from ..options.checks import is_integer
+from ..policy.warnings import EachMinute
 from ..transport.layer import half_close
 
 _BACKLOG = 65536
@@ -99,7 +99,6 @@ _logger = logging.getLogger(__name__)
 
 MAX_PORT = 65535
 _ACCEPT_RETRY_DELAY = 0.1
-_ACCEPT_WARNING_INTERVAL = 10.0
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 _LINGER_TIME = 1.0
 _OTHER_PORT = "use another port, or 0 for a free one"
@@ -227,15 +226,18 @@ async def serve_connections(listener: Listener[Stream], handler: Callable[[Strea
     parts: list[Listener[Stream]] = [listener]
     if isinstance(listener, MultiListener):
         parts = list(listener.listeners)
+    warning = EachMinute()
     async with anyio.create_task_group() as tasks:
         for part in parts:
-            tasks.start_soon(_accept, part, handler, tasks)
+            tasks.start_soon(_accept, part, handler, tasks, warning)
 
 
 async def _accept(
-    listener: Listener[Stream], handler: Callable[[Stream], Awaitable[None]], connections: TaskGroup
+    listener: Listener[Stream],
+    handler: Callable[[Stream], Awaitable[None]],
+    connections: TaskGroup,
+    warning: EachMinute,
 ) -> None:
-    next_warning = -math.inf
     while True:
         try:
             await listener.serve(handler, connections)
@@ -244,13 +246,12 @@ async def _accept(
         except (OSError, anyio.BrokenResourceError) as error:
             # The peer left before it was accepted, or no file descriptor is free at the moment. Like nsqd,
             # continue. The delay prevents a busy loop while the shortage lasts.
-            if (now := anyio.current_time()) >= next_warning:
+            if warning.is_due(anyio.current_time()):
                 _logger.warning("accepting a connection failed: %s", error.__cause__ or error)
-                next_warning = now + _ACCEPT_WARNING_INTERVAL
             await anyio.sleep(_ACCEPT_RETRY_DELAY)
 
 
-def remote_address(stream: SocketStream) -> Remote | None:
+def remote_address(stream: ByteStream) -> Remote | None:
     """Return the peer's address; None if the peer left before it was accepted."""
     try:
         remote = stream.extra_attributes.get(SocketAttribute.remote_address)

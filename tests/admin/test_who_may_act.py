@@ -116,6 +116,23 @@ async def test_only_administrators_see_actions_and_act() -> None:
             assert (await here.client.post("/actions", data=PAUSED, headers={name: "ann"})).status_code == 200
 
 
+async def test_a_name_that_is_not_ascii_is_sent_in_utf_8(caplog: pytest.LogCaptureFixture) -> None:
+    async with stage(admin_users=["jürgen", "阿英"]) as here:
+        for name, status in (
+            ("jürgen".encode(), 200),
+            ("阿英".encode(), 200),
+            ("jürgen".encode("latin-1"), 403),
+            ("ju\u0308rgen".encode(), 403),
+            (b"jurgen", 403),
+            (b"\xff", 403),
+        ):
+            headers = {b"X-Forwarded-User": name}
+            with caplog.at_level("INFO", "nsq_anyio.admin"):
+                reply = await here.client.post("/actions", data=PAUSED, headers=headers)
+            assert reply.status_code == status, name
+    assert "by jürgen from" in caplog.text
+
+
 async def test_a_page_of_an_administrator_is_not_shown_to_others() -> None:
     async with stage(admin_users=["ann"], poll_interval=60.0) as here:
         for user, is_offered in (("ann", True), ("bob", False), ("ann", True)):

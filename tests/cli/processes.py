@@ -21,10 +21,15 @@ def running(
     stdout: int | IO[bytes] = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
     env: Mapping[str, str] | None = None,
+    ulimit: str = "",
 ) -> Generator[subprocess.Popen[bytes]]:
-    """With ``arguments``; killed at the end if it still runs. Its input is a pipe."""
+    """With ``arguments``; killed at the end if it still runs. Its input is a pipe.
+
+    :param ulimit: arguments of the shell's ``ulimit``, such as ``-n 64``
+    """
+    limited = ("sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh") if ulimit else ()
     with subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*limited, *COMMAND, *arguments],
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=stderr,

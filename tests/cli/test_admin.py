@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -110,11 +112,82 @@ def test_a_configuration_file(cluster: tuple[str, list[Server]], tmp_path: Path)
         end(process)
 
 
-def test_a_loopback_address_serves_no_other_names(cluster: tuple[str, list[Server]]) -> None:
-    with running("admin", f"--nsqd-http-address={cluster[1][0].http_url}", ANY_PORT) as process:
+PATHS = (
+    "/",
+    "/topics",
+    "/api/topics",
+    "/metrics",
+    "/history",
+    "/events",
+    "/config/log_level",
+    "/live/clicks",
+)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "127.0.1.1", "[0:0:0:0:0:0:0:1]"])
+def test_a_loopback_address_serves_no_other_names(cluster: tuple[str, list[Server]], host: str) -> None:
+    listen = f"--http-address={host}:0"
+    with running("admin", f"--nsqd-http-address={cluster[1][0].http_url}", listen) as process:
         url = address(process)
-        for host, status in (("localhost:4171", 200), ("[::1]:4171", 200), ("rebound.example:4171", 403)):
-            assert ask(f"{url}/api/topics", headers={"Host": host}).status_code == status
+        for path in PATHS:
+            assert ask(f"{url}{path}", headers={"Host": "rebound.example:4171"}).status_code == 403, path
+        for name in ("localhost:4171", "[::1]:4171", f"{host}:4171"):
+            assert ask(f"{url}/api/topics", headers={"Host": name}).status_code == 200
+        end(process)
+
+
+def test_the_dashboard_of_up_serves_no_other_names() -> None:
+    with running("up", "--free-ports", "--admin", "--nsqds=1") as process:
+        assert process.stdout is not None
+        lines = (line.decode() for line in process.stdout)
+        (url,) = re.findall(r"http://\S+", next(line for line in lines if "dashboard" in line))
+        assert ask(f"{url}/api/topics", headers={"Host": "rebound.example:4171"}).status_code == 403
+        assert ask(f"{url}/api/topics").status_code == 200
+
+
+HOARDERS = {
+    "idle": b"",
+    "half a head": b"GET / HTT",
+    "half a body": b"POST /actions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Requested-With: x\r\n"
+    b"Content-Length: 100\r\n\r\naction=",
+    "streams": b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "unread": b"GET /static/admin.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 50,
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no limit of descriptors")
+@pytest.mark.parametrize("sent", HOARDERS.values(), ids=HOARDERS.keys())
+def test_connections_that_hold_on_keep_no_visitor_out(cluster: tuple[str, list[Server]], sent: bytes) -> None:
+    flags = (f"--nsqd-http-address={cluster[1][0].http_url}", ANY_PORT)
+    with ExitStack() as stack, running("admin", *flags, ulimit="-n 64") as process:
+        url = address(process)
+        assert ask(url).status_code == 200
+        host, _, port = url.removeprefix("http://").partition(":")
+        for _ in range(150):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            connection.connect((host, int(port)))
+            connection.sendall(sent)
+        began = time.monotonic()
+        assert ask(url).status_code == 200
+        assert ask(f"{url}/api/topics").status_code == 200  # a descriptor is left to ask the nsqd
+        assert time.monotonic() - began < 5.0
+        _, log = end(process)
+        assert "Too many open files" not in log
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize(("limits", "expected"), [("-Sn 64 && ulimit -Hn 300", 300), ("-Sn 64", 16384)])
+def test_it_may_open_as_many_files_as_the_hard_limit_allows(
+    cluster: tuple[str, list[Server]], limits: str, expected: int
+) -> None:
+    flags = (f"--nsqd-http-address={cluster[1][0].http_url}", ANY_PORT)
+    with running("admin", *flags, ulimit=limits) as process:
+        address(process)
+        lines = Path(f"/proc/{process.pid}/limits").read_text().splitlines()
+        (line,) = (line for line in lines if line.startswith("Max open files"))
+        soft, hard = map(int, line.split()[3:5])
+        assert soft == min(expected, hard)
         end(process)
 
 

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from nsq_anyio.policy.warnings import Repeats, Starvation
+from nsq_anyio.policy.warnings import EachMinute, Repeats, Starvation
 
 
 def test_what_lasts_is_reported_at_once_and_then_ever_more_seldom_but_never_less_than_each_five_minutes() -> (
@@ -24,6 +24,11 @@ def test_what_lasts_is_reported_at_once_and_then_ever_more_seldom_but_never_less
         300,
         300,
     ]
+
+
+def test_what_others_can_cause_is_reported_once_a_minute() -> None:
+    minute = EachMinute()
+    assert [second for second in range(200) if minute.is_due(second)] == [0, 60, 120, 180]
 
 
 def test_what_was_not_looked_at_for_long_is_reported_once() -> None:

@@ -12,6 +12,7 @@ from ...monitoring import Watch
 from ...options import ConnectionOptions
 from ..options import AdminOptions
 from ..upstream import Upstream
+from .auth_secret import guarded
 from .bounds import MessageBounds
 from .jobs import Jobs
 from .tail import Tails
@@ -35,7 +36,10 @@ class Messages:
         :param tasks: the task group for background work
         :raises InvalidOption: if a file of the TLS options cannot be read or used
         """
-        connection, bounds = prepared(options.connection), MessageBounds()
+        given = guarded(
+            options.connection, lambda: not upstream.nsqlookupds, auth_discovered=options.auth_discovered
+        )
+        connection, bounds = prepared(given), MessageBounds()
         return cls(
             Tails(tasks, watch, upstream, connection, bounds),
             Jobs(tasks, watch, upstream, connection, bounds),

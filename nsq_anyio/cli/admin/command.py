@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +11,7 @@ import click
 from ..command import UtilityCommand, command_flags
 from ..flags.cluster import ClusterFlags, timed_cluster_flags
 from ..flags.connection import connection_flags
-from ..flags.fields import Flags, flag, go_switch, shared, takes
+from ..flags.fields import Flags, flag, go_switch, shared, switch, takes
 from ..flags.kinds import FILE, Integer, duration
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class AdminFlags(Flags):
     read_only: bool = go_switch("Refuse all actions, and show none.")
     allowed_host: Sequence[str] = flag(
         "A host name that requests may be addressed to; repeatable. [default: localhost and the host of "
-        "--http-address if that is a loopback address, otherwise any]",
+        "--http-address if it listens on loopback addresses alone, otherwise any]",
         multiple=True,
         metavar="HOST",
     )
@@ -78,6 +77,10 @@ class AdminFlags(Flags):
         "Whether pages show messages: a live tail, and dead letters.",
         "--messages/--no-messages",
         default=True,
+    )
+    auth_discovered: bool = switch(
+        "Send --auth-secret also to nsqds that only nsqlookupds name, without a certificate verified by "
+        "--tls-ca-file or --tls-server-hostname, and --header also to nsqlookupds that /config names."
     )
     # Flags of nsqadmin that have no effect here.
     graphite_url: str = flag(_REPLACED, default="", metavar="TEXT")
@@ -114,7 +117,7 @@ def admin(flags: AdminFlags) -> None:
     from ..event_loop import run_servers
 
     try:
-        from ...admin import AdminOptions, app
+        from ...admin import AdminOptions
         from .run import quiet_garbage_collector, start
     except ImportError as error:
         raise click.UsageError(str(error)) from error
@@ -130,7 +133,7 @@ def admin(flags: AdminFlags) -> None:
         acl_http_header=flags.acl_http_header,
         read_only=flags.read_only,
         allow_config_from_cidr=flags.allow_config_from_cidr,
-        allowed_hosts=flags.allowed_host or _hosts_of_loopback(address.host),
+        allowed_hosts=flags.allowed_host,
         notification_http_endpoint=flags.notification_http_endpoint or None,
         timeout=cluster.timeout,
         poll_interval=flags.poll_interval,
@@ -139,6 +142,7 @@ def admin(flags: AdminFlags) -> None:
         headers=cluster.headers,
         messages=flags.messages,
         connection=flags.connection,
+        auth_discovered=flags.auth_discovered,
         ssl_context=cluster.ssl_context(),
         config={
             **{name: _reported(getattr(flags, name)) for name in _REPORTED},
@@ -151,23 +155,21 @@ def admin(flags: AdminFlags) -> None:
             "http_client_tls_key": str(tls.private_key_file or ""),
         },
     )
-    application = app(cluster.lookupd_http_address, cluster.nsqd_http_address, options=options)
     if flags.graphite_url or flags.proxy_graphite:
         _log.warning("graphite and statsd are not used: nsq-anyio exporter and Prometheus replace them")
     if not flags.admin_user and not flags.read_only:
         _log.warning("everybody who reaches %s may delete topics: see --admin-user", flags.http_address)
     quiet_garbage_collector()
-    run_servers(partial(start, address, application), flags.backend)
-
-
-def _hosts_of_loopback(host: str) -> Sequence[str]:
-    """Return the names of a loopback address, or nothing for another.
-
-    A page of another site can give its own name this machine's address (DNS rebinding), and then read all
-    that the dashboard shows to this machine's users.
-    """
-    names = ("localhost", "127.0.0.1", "::1")
-    return (*names, host) if host in names or host.startswith("127.") else ()
+    run_servers(
+        lambda servers: start(
+            address,
+            servers,
+            nsqlookupd=cluster.lookupd_http_address,
+            nsqd=cluster.nsqd_http_address,
+            options=options,
+        ),
+        flags.backend,
+    )
 
 
 def _reported(value: object) -> object:

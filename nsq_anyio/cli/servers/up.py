@@ -230,7 +230,7 @@ def _admin(flags: UpFlags) -> _ServeAdmin:
     from ...address import ListenAddress
 
     try:
-        from ...admin import app
+        from ...admin import AdminOptions
         from ..admin.run import start
     except ImportError as error:
         raise click.UsageError(str(error)) from error
@@ -239,7 +239,8 @@ def _admin(flags: UpFlags) -> _ServeAdmin:
     address = ListenAddress.parse(given) if given else ListenAddress(flags.host, port)
 
     async def serve(nsqlookupd: str, servers: AsyncExitStack) -> str:
-        return f"http://{await start(address, app(nsqlookupd), servers)}"
+        found = await start(address, servers, nsqlookupd=[nsqlookupd], options=AdminOptions())
+        return f"http://{found}"
 
     return serve
 
