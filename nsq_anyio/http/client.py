@@ -243,6 +243,11 @@ class Client(anyio.AsyncContextManagerMixin):
         return Reply(shown, response.status_code, content_type, body, most_values)
 
 
+def was_reached(error: HTTPUnavailable) -> bool:
+    """Return whether a server may have got the request; False if there was no connection to it."""
+    return not isinstance(error.__cause__, (httpx.ConnectError, httpx.ConnectTimeout))
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, httpx.RemoteProtocolError) and str(error).startswith("illegal"):
         # The answers of the TCP ports of nsqd and nsqlookupd cause this error.

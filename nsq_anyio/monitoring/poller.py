@@ -18,6 +18,7 @@ from ..options.checks import check_seconds, is_number, range_text
 from ..tasks import user_block_tasks
 from .activity import Activities
 from .history import History
+from .last_answers import LastAnswers
 from .meter import Meter
 from .snapshot import Registration, Snapshot
 
@@ -172,6 +173,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._meter = Meter()
         self._registrations = Registrations()
         self._activities = Activities()
+        self._last_answers = LastAnswers()
         self._last: Snapshot | None = None
         self._next = anyio.Event()
         self._hurried = anyio.Event()
@@ -243,7 +245,8 @@ class Poller(anyio.AsyncContextManagerMixin):
         figures = self._meter.update(survey, now, topics)
         missing = self._registrations.update(survey, now)
         activities = self._activities.update(topics, figures, survey.time)
-        snapshot = Snapshot(number, survey, figures, topics, self._pace.end(), missing, activities)
+        before = self._last_answers.update(survey, now)
+        snapshot = Snapshot(number, survey, figures, topics, self._pace.end(), missing, activities, before)
         if self._record is not None:
             self._record(snapshot)
         return snapshot

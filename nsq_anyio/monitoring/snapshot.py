@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..http import Survey, TopicStats, Totals
+from ..http import NsqdSurvey, Survey, TopicStats, Totals
 
 Key = tuple[str, str]
 """A topic and a channel; the channel is empty for the topic itself."""
@@ -124,6 +124,17 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """The last answer of an nsqd before a survey.
+
+    :ivar seconds: the time from that answer to those of the survey
+    """
+
+    nsqd: NsqdSurvey
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The result of one poll, with everything computed from it.
 
@@ -136,6 +147,7 @@ class Snapshot:
     :ivar missing: for how many seconds each missing registration has been missing, by the URLs of an nsqd and
         of the nsqlookupd that lacks it, which have both answered
     :ivar activities: the activity of each channel since the first poll
+    :ivar last_answers: the last answer of each nsqd before this poll, by its URL
     """
 
     number: int
@@ -145,3 +157,4 @@ class Snapshot:
     interval: float = 0.0
     missing: Mapping[Registration, float] = field(default_factory=dict[Registration, float])
     activities: Mapping[Key, Activity] = field(default_factory=dict[Key, Activity])
+    last_answers: Mapping[str, LastAnswer] = field(default_factory=dict[str, LastAnswer])
