@@ -500,8 +500,8 @@ def percent_sent(sample_rate: int) -> int:
 def sample_rate_for(per_second: float, wanted: float) -> int:
     """Return the sample rate that leaves about ``wanted`` messages a second; 0 for all.
 
-    nsqd drops the other messages itself, so a busy topic costs this process little. At the lowest sample rate,
-    1, nsqd sends two percent.
+    nsqd drops the other messages itself, so a busy topic costs this process little. The lowest sample rate is
+    1, at which nsqd sends two percent.
     """
     if math.isnan(per_second) or per_second <= wanted:
         return _ALL
