@@ -112,7 +112,7 @@ class Actions:
     ) -> None:
         """Pause, unpause or empty a channel, or the topic if ``channel`` is empty."""
         try:
-            nsqds = await cluster.nsqds_of(topic)
+            nsqds = await cluster.nsqds_of(topic, channel)
             if channel:
                 await cluster.tell(nsqds, lambda nsqd: _ON_CHANNELS[action](nsqd, topic, channel))
             else:
@@ -124,7 +124,7 @@ class Actions:
 
     async def _delete(self, cluster: ClusterInfo, request: Request, topic: str, channel: str) -> None:
         """Delete a channel, or the topic if ``channel`` is empty, from nsqlookupds first."""
-        nsqds = await cluster.nsqds_of(topic)  # before nsqlookupds forget them
+        nsqds = await cluster.nsqds_of(topic, channel)  # before nsqlookupds forget them
         if channel:
             await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.delete_channel(topic, channel))
             await cluster.tell(nsqds, lambda nsqd: nsqd.delete_channel(topic, channel))

@@ -5,8 +5,11 @@ The values of headers may be secrets, so no error shows one.
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 import re
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +19,7 @@ import anyio
 import httpx
 
 from ..errors import Closed, HTTPError, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
-from ..exceptions import first_text, ungrouped
+from ..exceptions import first_error, first_text, ungrouped
 from ..names import check_channel, check_topic
 from ..options import default_user_agent
 from ..options.checks import check_integer, check_seconds
@@ -29,6 +32,9 @@ T = TypeVar("T")
 
 _LARGE = 1024 * 1024
 """From this size on, answers are parsed in a worker thread, since parsing can take seconds."""
+
+_CONNECTING = 0.9
+"""The share of a request's timeout in which there has to be a connection, so that its error can say so."""
 
 _BYTES_PER_VALUE = 16
 _LEAST_VALUES = 1000
@@ -100,7 +106,9 @@ class Client(anyio.AsyncContextManagerMixin):
         self._ssl_context = ssl_context
         if server_hostname is not None and (not isinstance(server_hostname, str) or not server_hostname):
             raise InvalidOption(f"server_hostname={server_hostname!r} is not valid: use a host name")
-        self._extensions = {} if server_hostname is None else {"sni_hostname": server_hostname}
+        self._extensions: dict[str, object] = {"timeout": {"connect": _CONNECTING * timeout}}
+        if server_hostname is not None:
+            self._extensions["sni_hostname"] = server_hostname
         self._given_transport = transport
         self._transport: httpx.AsyncBaseTransport | None = None
 
@@ -243,11 +251,43 @@ class Client(anyio.AsyncContextManagerMixin):
         return Reply(shown, response.status_code, content_type, body, most_values)
 
 
+def was_reached(error: HTTPUnavailable) -> bool:
+    """Return whether a server may have got the request; False if there was no connection to it."""
+    return not isinstance(error.__cause__, (httpx.ConnectError, httpx.ConnectTimeout))
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, httpx.RemoteProtocolError) and str(error).startswith("illegal"):
         # The answers of the TCP ports of nsqd and nsqlookupd cause this error.
         return f"it does not speak HTTP ({printable(str(error))}): is this its TCP port?"
+    if isinstance(error, httpx.ConnectTimeout) and not str(error):
+        return "no answer to the TLS handshake"
+    refusal = _refusal(error) if isinstance(error, httpx.ConnectError) else None
+    if isinstance(refusal, socket.gaierror):
+        return f"its name is not known: {printable(refusal.strerror or str(refusal))}"
+    if refusal is not None and refusal.errno is not None:
+        return _CAUSES.get(refusal.errno) or printable(os.strerror(refusal.errno))
     return printable(first_text(error))
+
+
+_CAUSES = {
+    errno.ECONNREFUSED: "connection refused: nothing listens there",
+    errno.EHOSTUNREACH: "no route to this host, or a firewall rejects it",
+    errno.ENETUNREACH: "no route to its network",
+}
+
+
+def _refusal(error: BaseException) -> OSError | None:
+    """Return the system's error among the causes of a connection that failed; None if TLS failed."""
+    cause: BaseException | None = error
+    while cause is not None:
+        found = first_error(cause)
+        if isinstance(found, ssl.SSLError):
+            return None
+        if isinstance(found, OSError) and found.errno is not None:
+            return found
+        cause = found.__cause__ or found.__context__  # httpcore's pool drops the cause
+    return None
 
 
 def checked_headers(url: ServerURL, given: Mapping[str, str]) -> httpx.Headers:

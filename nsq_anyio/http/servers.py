@@ -97,7 +97,7 @@ class FanOut:
 
 
 class Servers(anyio.AsyncContextManagerMixin):
-    """Asks nsqlookupds and nsqds in parallel. The other parameters are those of `Cluster`, `Client` and `FanOut`.
+    """Asks nsqlookupds and nsqds in parallel. Other parameters are those of `Cluster`, `Client` and `FanOut`.
 
     :param gets_headers: whether a server that was given gets the ``headers``, by its URL as given
     :ivar urls: the URLs of the servers that were given, nsqlookupds first

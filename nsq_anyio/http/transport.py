@@ -136,14 +136,19 @@ class _Network(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore.AsyncNetworkStream:
+        found: list[str] = []
+
         async def connect(address: str) -> httpcore.AsyncNetworkStream:
+            found.append(address)
             return await self._anyio.connect_tcp(address, port, None, local_address, socket_options)
 
         try:
             with anyio.fail_after(timeout):
                 return await connect_by_name(host, port, connect)
         except TimeoutError as error:
-            raise httpcore.ConnectTimeout(str(error)) from error
+            within = f"within {timeout:g} s"
+            text = f"no connection {within}: the host is down, or a firewall drops the packets"
+            raise httpcore.ConnectTimeout(text if found else f"its name was not found {within}") from error
         except OSError as error:  # from the look-up
             raise httpcore.ConnectError(str(error)) from error
 

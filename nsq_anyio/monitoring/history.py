@@ -191,6 +191,8 @@ def measured(snapshot: Snapshot) -> Iterator[tuple[Key, Sequence[float]]]:
             yield key, values
             for index in (0, 1, 2, 4, 5, 6):
                 total[index] = _plus(total[index], values[index])
+        if own is _UNKNOWN:
+            total[4:] = [math.nan] * 3
         yield (topic.topic_name, ""), total
         cluster = list(map(_plus, cluster, total))
     if not rates and snapshot.topics:

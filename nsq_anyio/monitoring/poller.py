@@ -18,6 +18,7 @@ from ..options.checks import check_seconds, is_number, range_text
 from ..tasks import user_block_tasks
 from .activity import Activities
 from .history import History
+from .last_answers import LastAnswers
 from .meter import Meter
 from .snapshot import Registration, Snapshot
 
@@ -159,6 +160,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._meter = Meter()
         self._registrations = Registrations()
         self._activities = Activities()
+        self._last_answers = LastAnswers()
         self._last: Snapshot | None = None
         self._next = anyio.Event()
         self._hurried = anyio.Event()
@@ -229,9 +231,10 @@ class Poller(anyio.AsyncContextManagerMixin):
         figures = self._meter.update(survey, now, topics)
         missing = self._registrations.update(survey, now)
         activities = self._activities.update(topics, figures, survey.time)
+        before = self._last_answers.update(survey, now)
         # This thread's time is added only when it ends.
         interval = self._pace.after_poll(self._cpu_time.seconds + time.thread_time() - began)
-        snapshot = Snapshot(number, survey, figures, topics, interval, missing, activities, failing)
+        snapshot = Snapshot(number, survey, figures, topics, interval, missing, activities, failing, before)
         if self._record is not None:
             self._record(snapshot)
         return snapshot

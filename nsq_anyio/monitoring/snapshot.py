@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..http import Survey, TopicStats, Totals
+from ..http import NsqdSurvey, Survey, TopicStats, Totals
 
 Key = tuple[str, str]
 """A topic and a channel; the channel is empty for the topic itself."""
@@ -145,6 +145,17 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """The last answer of an nsqd before a survey.
+
+    :ivar seconds: the time from that answer to those of the survey
+    """
+
+    nsqd: NsqdSurvey
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The result of one poll, with everything computed from it.
 
@@ -159,6 +170,7 @@ class Snapshot:
     :ivar activities: the activity of each channel since the first poll
     :ivar failing_since: since when each server of ``survey.errors`` has failed, by URL, in Unix seconds: the
         beginning of the first poll in which it did, without one in between in which it answered
+    :ivar last_answers: the last answer of each nsqd before this poll, by its URL
     """
 
     number: int
@@ -169,3 +181,4 @@ class Snapshot:
     missing: Mapping[Registration, float] = field(default_factory=dict[Registration, float])
     activities: Mapping[Key, Activity] = field(default_factory=dict[Key, Activity])
     failing_since: Mapping[str, float] = field(default_factory=dict[str, float])
+    last_answers: Mapping[str, LastAnswer] = field(default_factory=dict[str, LastAnswer])

@@ -14,6 +14,7 @@ from nsq_anyio.admin.pages.request import Context
 from nsq_anyio.admin.upstream import Upstream
 from nsq_anyio.http import ChannelStats, Node, NsqdSurvey, NsqlookupdSurvey, Stats, Survey, TopicStats
 from nsq_anyio.monitoring import History, Meter, Snapshot, Watch
+from nsq_anyio.monitoring.last_answers import LastAnswers
 from nsq_anyio.serving.http_messages import Request, Response, Target
 from nsq_anyio.serving.nsq_router import Router
 
@@ -26,11 +27,12 @@ class Stage:
     def __init__(self, *surveys: Survey, **options: object) -> None:
         given = AdminOptions(**options)  # type: ignore[arg-type]
         access = Access(given)
-        meter = Meter()
+        meter, answers = Meter(), LastAnswers()
         self.history = History(given.history, given.poll_interval)
         for number, survey in enumerate(surveys, 1):
             figures = meter.update(survey, survey.time)
-            self.view = Snapshot(number, survey, figures, survey.topics())
+            before = answers.update(survey, survey.time)
+            self.view = Snapshot(number, survey, figures, survey.topics(), last_answers=before)
             self.history.record(self.view)
         # No page asks what is at this port: names that are asked for are not there.
         upstream = Upstream(("http://127.0.0.1:9",), (), given)

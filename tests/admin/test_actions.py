@@ -40,6 +40,12 @@ class Stage:
     async def act(self, **form: str) -> httpx.Response:
         return await self.client.post("/actions", data=form)
 
+    async def until_page(self, path: str, *names: str) -> None:
+        """Wait until a page names servers."""
+        with anyio.fail_after(10):
+            while not set(names) <= set(re.findall(r"[\w.]+:\d+", (await self.client.get(path)).text)):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+
     async def topics(self) -> list[list[nsq.http.TopicStats]]:
         found: list[list[nsq.http.TopicStats]] = []
         for nsqd in self.nsqds:
@@ -223,6 +229,86 @@ async def test_a_server_without_the_channel_has_nothing_to_do() -> None:
         late = "does not have the channel, so one that is created there later is not paused"
         assert f"nsqd {here.names[1]} not there {late}" in rows(reply)
         assert title(reply) == "Channel extra of topic clicks was paused."
+
+
+@asynccontextmanager
+async def one_down(**options: object) -> AsyncGenerator[tuple[Stage, str]]:
+    """A third nsqd that had ``clicks`` and ``archive`` is gone, and nsqlookupd has forgotten it."""
+    async with stage(**options) as here:
+        async with nsq.embedded.nsqd(lookupd_tcp_addresses=[here.lookupd.tcp_address]) as third:
+            name = third.http_url.removeprefix("http://")
+            async with nsq.http.Nsqd(third.http_url) as http:
+                await http.create_topic("clicks")
+                await http.create_channel("clicks", "archive")
+            await here.until_page("/topics/clicks/archive", name)
+        await here.until_page("/nodes?filter=down", name)
+        await until_registered(here.lookupd, "clicks", 2)
+        yield here, name
+
+
+@pytest.mark.parametrize("channel", ["", "archive"])
+async def test_an_nsqd_that_is_down_keeps_what_it_has(channel: str) -> None:
+    kind = "channel" if channel else "topic"
+    for action in ("delete", "empty", "pause"):
+        async with one_down() as (here, name):
+            reply = await here.confirm(action=action, topic="clicks", channel=channel)
+            assert re.search(rf"{name} not known: \S", " ".join(rows(reply)))
+            assert f"{name} does not answer now, and had the {kind} before." in text(reply)
+            assert "repeat this once it answers" in text(reply)
+            typed = (channel or "clicks") if action != "pause" else ""
+            reply = await here.act(action=action, topic="clicks", channel=channel, typed=typed)
+            assert reply.status_code == 200
+            assert "in part only" in title(reply)
+            assert [row for row in rows(reply) if row.startswith(f"nsqd {name} failed It was not reached: ")]
+            assert "Repeat this once it answers." in text(reply)
+            assert (f"What an nsqd still has of {kind}" in text(reply)) == (action == "delete")
+
+
+async def test_what_a_silent_nsqd_never_had_is_no_failure() -> None:
+    async with one_down() as (here, name):
+        async with nsq.http.Nsqd(here.nsqds[0].http_url) as http:
+            await http.create_channel("clicks", "extra")
+        for each in ({"topic": "clicks", "channel": "extra"}, {"topic": "other"}):
+            assert name not in text(await here.confirm(action="delete", **each))
+        reply = await here.act(action="delete", topic="clicks", channel="extra")
+        assert title(reply) == "Channel extra of topic clicks was deleted."
+
+
+async def test_actions_reach_a_topic_that_is_tombstoned() -> None:
+    async with stage() as here:
+        await here.until_page("/topics/clicks/archive", *here.names)
+        async with nsq.http.Nsqlookupd(here.lookupd.http_url) as http:
+            for name in here.names:
+                await http.tombstone_topic("clicks", name)
+            assert (await http.lookup("clicks")).producers == ()
+        reply = await here.confirm(action="delete", topic="clicks", channel="archive")
+        assert "6 messages will be lost." in text(reply)
+        assert "before" not in text(reply)
+        reply = await here.act(action="delete", topic="clicks", channel="archive", typed="archive")
+        assert rows(reply)[1:] == [f"nsqd {name} done deleted" for name in sorted(here.names)]
+        # No poll has seen yet that the topic is gone from the first nsqd.
+        async with nsq.http.Nsqd(here.nsqds[0].http_url) as first:
+            await first.delete_topic("clicks")
+        reply = await here.act(action="pause", topic="clicks")
+        assert rows(reply) == [f"nsqd {here.names[1]} done paused"]
+
+
+async def test_what_has_come_meanwhile_is_asked_about_again() -> None:
+    async with stage() as here:
+        on = {"action": "empty", "topic": "clicks", "channel": "archive", "typed": "archive"}
+        reply = await here.confirm(action="empty", topic="clicks", channel="archive")
+        assert '<input type="hidden" name="messages" value="6">' in reply.text
+        async with nsq.http.Nsqd(here.nsqds[0].http_url) as http:
+            await http.publish_many("clicks", [b"x"] * 500)
+        reply = await here.act(**on, messages="6")
+        assert reply.status_code == 409
+        assert "506 messages would be lost now, and 6 when you were asked." in text(reply)
+        assert "506 messages will be lost." in text(reply)
+        assert '<input type="hidden" name="messages" value="506">' in reply.text
+        async with nsq.http.Nsqd(here.nsqds[0].http_url) as http:
+            await http.publish_many("clicks", [b"x"] * 100)  # a few more make no difference
+        assert (await here.act(**on, messages="506")).status_code == 200
+        assert [topics[0].channels[0].depth for topics in await here.topics()] == [0, 0]
 
 
 async def test_nobody_has_it() -> None:

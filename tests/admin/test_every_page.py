@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from nsq_anyio.admin.pages.formats import UNKNOWN
 from nsq_anyio.http import Latency, NsqlookupdSurvey, Percentile, Survey
 
 from .stage import Stage, channel, node, nsqd, survey, topic
@@ -94,6 +95,64 @@ async def test_a_topic_has_its_channels_and_nsqds() -> None:
     assert "10 messages of 2.50 kB so far, 250 B each" in page
     assert 'data-history="/history?topic=t"' in page
     assert "nsqd-2:4151 has the topic and not this channel" in page
+
+
+async def test_paused_channels_are_found_without_messages_too() -> None:
+    stage = Stage(
+        survey(
+            nsqd(1, topic("t", channel("c", paused=True)), topic("u", channel("c"))),
+            nsqd(2, topic("t", channel("c")), topic("v", paused=True)),
+        )
+    )
+    assert rows(await stage.text("/topics?filter=paused")) == ["t", "v"]
+    assert "1 channel paused" in await stage.text("/topics")
+    assert "paused on 1 of 2 nsqds" in await stage.text("/topics/t/c")
+    assert '<span class="tag warn">paused</span>' in await stage.text("/topics/v")
+
+
+async def test_rates_are_those_of_each_nsqd_too() -> None:
+    def at(seconds: float, count: int, error: str = "") -> Survey:
+        first = nsqd(1, topic("t", channel("c", message_count=count), message_count=count), error=error)
+        other = nsqd(2, topic("t", channel("c", message_count=7, depth=7), message_count=7))
+        return survey(first, other, seconds=seconds)
+
+    once = await Stage(at(0, 0)).text("/topics")
+    assert "Egress/s" in once
+    assert re.findall(r'<td class="n zero">(\D)</td>', once)[:2] == [
+        UNKNOWN,
+        UNKNOWN,
+    ]  # until the second poll
+    stage = Stage(at(0, 100), at(5, 200))
+    assert re.findall(r'<td class="n">([^<]*)</td>', await stage.text("/topics"))[:3] == ["7", "20", "20"]
+    for path in ("/topics/t", "/topics/t/c"):
+        found = re.findall(r"(nsqd-\d:4151)</a>.*?</tr>", await stage.text(path), re.DOTALL)
+        cells = dict(re.findall(r"(nsqd-\d:4151)</a>(.*?)</tr>", await stage.text(path), re.DOTALL))
+        assert found == ["nsqd-1:4151", "nsqd-2:4151"]
+        assert re.findall(r'<td class="n">([^<]*)</td>', cells["nsqd-1:4151"])[:2] == ["20", "20"]
+        assert "20" not in cells["nsqd-2:4151"]
+
+
+async def test_nsqds_that_do_not_answer_are_named_where_they_had_something() -> None:
+    before = survey(nsqd(1, topic("t", channel("c"))), nsqd(2, topic("t"), topic("lost")))
+    now = survey(nsqd(1, topic("t", channel("c"))), nsqd(2, error="refused"), seconds=5)
+    stage = Stage(before, now)
+    text = "nsqd-2:4151 does not answer, and had this topic before."
+    assert text in await stage.text("/topics/t")
+    assert "had this channel before" not in await stage.text("/topics/t/c")
+    reply = await stage.get("/topics/lost")
+    assert "does not answer: nsqd-2:4151." in reply.body.decode()
+
+
+async def test_an_empty_window_has_no_latency() -> None:
+    empty = Latency(0, (Percentile(0.99, 0.0), Percentile(0.5, 0.0)))
+    stats = replace(
+        topic("t", replace(channel("c"), e2e_processing_latency=empty)), e2e_processing_latency=empty
+    )
+    for path in ("/topics/t", "/topics/t/c"):
+        page = await Stage(survey(nsqd(1, stats))).text(path)
+        assert "nothing was finished within nsqd" in page
+        assert not re.search("0 s</(dd|span|td)>", page)
+        assert "Latency 99 % · 50 %</th>" in page
 
 
 async def test_what_is_not_there_says_so() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 from .axe import severe_findings
 from .conftest import Watched
@@ -52,6 +54,63 @@ def test_each_page_is_accessible_and_fits(
             page.screenshot(path=shots / f"{name}-{width}-{scheme}.png")
     context.close()
     assert watched.unexpected == []
+
+
+PHONE: ViewportSize = {"width": 390, "height": 844}
+
+
+@pytest.fixture
+def consumer(stage: Stage) -> Generator[None]:
+    """A consumer of ``read/billing`` on the first nsqd that takes messages and never answers."""
+    with socket.create_connection(stage.nsqds[0].tcp_address.rsplit(":", 1)) as client:
+        client.sendall(b"  V2SUB read billing\nRDY 3\n")
+        until(lambda: stage.channel("read", "billing")["client_count"], "the consumer")
+        yield
+
+
+def is_seen(page: Page, found: Locator) -> bool:
+    """Whether an element is on the first screen, without any scrolling."""
+    box, size = found.bounding_box(), page.viewport_size
+    assert box, found
+    assert size
+    return box["x"] + box["width"] <= size["width"] and box["y"] + box["height"] <= size["height"]
+
+
+def test_why_a_channel_does_not_move_is_on_the_first_screen_of_a_phone(
+    page: Page, stage: Stage, dashboard: str, consumer: None
+) -> None:
+    stage.publish("read", b"1", b"2", at=1)  # where no consumer is connected
+    page.set_viewport_size(PHONE)
+    visit(page, f"{dashboard}/topics/read/billing")
+    problem = page.locator(".problems li").first
+    expect(problem).to_contain_text(f"No consumer is connected to {stage.nsqds[1].http_address}")
+    assert is_seen(page, problem)
+    table = page.locator("section", has=page.locator("#clients-title")).locator("table")
+    for number, column in enumerate(("Consumer", "RDY", "In flight", "Finished"), 1):
+        expect(table.locator(f"thead th:nth-child({number})")).to_contain_text(column)
+        assert is_seen(page, table.locator(f"tbody tr:first-child > :nth-child({number})")), column
+    expect(table.locator("tbody tr > :nth-child(2)")).to_have_text("3")
+
+
+ESSENTIAL = {
+    "": ["Channel", "Depth", "Egress/s", "Consumers"],
+    "topics": ["Topic", "Depth", "Ingress/s", "Egress/s"],
+    "topics/read": ["Channel", "Depth", "Egress/s", "In flight", "Consumers"],
+    "topics/read/archive": ["nsqd", "Depth", "Egress/s", "In flight", "Consumers"],
+    "nodes": ["nsqd", "Depth", "In flight", "Consumers"],
+    "nodes/NODE": ["Topic and channels", "Depth", "In flight", "Consumers"],
+    "lookup": ["nsqlookupd", "State"],
+}
+
+
+def test_the_columns_that_matter_are_seen_on_a_phone(page: Page, stage: Stage, dashboard: str) -> None:
+    page.set_viewport_size(PHONE)
+    for path, columns in ESSENTIAL.items():
+        visit(page, address(stage, dashboard, path))
+        for column in columns:
+            box = page.locator("thead th", has_text=re.compile(rf"^\s*{column}")).first.bounding_box()
+            assert box
+            assert box["x"] + box["width"] <= PHONE["width"], (path, column)
 
 
 def test_pages_are_reached_by_keys(page: Page, dashboard: str) -> None:

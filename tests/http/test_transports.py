@@ -5,7 +5,7 @@ import ssl
 import struct
 import threading
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import anyio
@@ -14,6 +14,7 @@ import pytest
 
 from nsq_anyio.errors import HTTPUnavailable, InvalidOption
 from nsq_anyio.http import Nsqd, Nsqlookupd
+from nsq_anyio.http.client import was_reached
 
 from ..tls_files import KeyPair, TLSFiles
 from .support import answer_ok, read_head, tcp_server, tls_server, unix_server
@@ -122,7 +123,8 @@ def test_a_bad_server_hostname_is_refused(name: Any) -> None:
         Nsqd("https://127.0.0.1:4152", server_hostname=name)
 
 
-async def test_a_cancelled_tls_handshake_leaves_no_connection(tls_files: TLSFiles) -> None:
+@pytest.mark.parametrize("timeout", [0.05, 5.0])
+async def test_a_cancelled_tls_handshake_leaves_no_connection(tls_files: TLSFiles, timeout: float) -> None:
     ended = anyio.Event()
 
     async def silent(stream: anyio.abc.SocketStream) -> None:
@@ -133,12 +135,46 @@ async def test_a_cancelled_tls_handshake_leaves_no_connection(tls_files: TLSFile
 
     async with (
         tcp_server(silent) as address,
-        Nsqd(f"https://{address}", ssl_context=client_context(tls_files.ca_file), timeout=0.1) as nsqd,
+        Nsqd(f"https://{address}", ssl_context=client_context(tls_files.ca_file), timeout=timeout) as nsqd,
     ):
-        with pytest.raises(HTTPUnavailable, match=r"no answer within 0\.1 s"):
+        with (
+            anyio.move_on_after(0.1),
+            pytest.raises(HTTPUnavailable, match=r"no answer (to the TLS handshake|within)"),
+        ):
             await nsqd.ping()
         with anyio.fail_after(5):
             await ended.wait()
+
+
+async def test_why_there_is_no_connection_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    for url, reason in (
+        (f"http://127.0.0.1:{port}", "connection refused: nothing listens there"),
+        ("http://nsqd.invalid:4151", "its name is not known: "),
+    ):
+        async with Nsqd(url, timeout=5) as nsqd:
+            with pytest.raises(HTTPUnavailable) as caught:
+                await nsqd.ping()
+        assert caught.value.reason.startswith(reason)
+        assert not was_reached(caught.value)
+
+
+async def test_a_host_that_drops_packets_is_not_one_that_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as clients:
+        address = full.getsockname()
+        for _ in range(4):  # once its backlog is full, the kernel drops further connections
+            client = clients.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(address)
+        async with Nsqd(f"http://127.0.0.1:{address[1]}", timeout=1) as nsqd:
+            with pytest.raises(HTTPUnavailable, match=r"no connection within 0\.9 s: the host is down, or"):
+                await nsqd.ping()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        async with Nsqd(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.3) as nsqd:
+            with pytest.raises(HTTPUnavailable, match=r"no answer within 0\.3 s") as caught:
+                await nsqd.ping()
+        assert was_reached(caught.value)
 
 
 async def test_a_server_that_resets_at_once_is_unavailable() -> None:

@@ -12,12 +12,14 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from itertools import chain
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import anyio
 
 from ...errors import HTTPError, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable
 from ...http import Nsqd, Nsqlookupd, Stats
+from ...http.client import was_reached
 from ...http.cluster import NOT_FOUND
 from ...http.servers import Answers, Servers
 from ...serving.http_messages import phrase
@@ -27,6 +29,9 @@ from .statistics import Row, topic_row
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Holders: TypeAlias = Callable[[str, str], Sequence[KnownNsqd]]
+"""Returns the nsqds that had a topic, or its channel unless that is empty."""
 
 _UNUSABLE = "registered no usable HTTP address"
 
@@ -42,12 +47,15 @@ class UnknownNode(Exception):
 class ClusterInfo:
     """Asks the servers on behalf of one request.
 
+    :param holders: returns the nsqds that had a topic, or its channel, when they last answered a poll.
+        nsqlookupds do not list nsqds that are down or tombstoned. Without it, only listed ones are asked
     :ivar warnings: the failures: one text for each question, and one for each server that failed a command
     :ivar results: the results on each server, of commands and of the questions that they need
     """
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: Servers, holders: Holders | None = None) -> None:
         self._servers = servers
+        self._holders = holders
         self.warnings: list[str] = []
         self.results: list[StepResult] = []
 
@@ -114,8 +122,11 @@ class ClusterInfo:
                 return nsqd
         raise UnknownNode(name)
 
-    async def nsqds_of(self, topic: str) -> list[KnownNsqd]:
-        """List the nsqds that have a topic."""
+    async def nsqds_of(self, topic: str, channel: str = "") -> list[KnownNsqd]:
+        """List the nsqds that have a topic.
+
+        :param channel: the channel that remembered nsqds must have had; empty for the topic alone
+        """
 
         async def of_nsqlookupd(nsqlookupd: Nsqlookupd) -> list[KnownNsqd]:
             reply = await nsqlookupd.lookup(topic)
@@ -127,8 +138,15 @@ class ClusterInfo:
                 return []
             return [KnownNsqd.asked(nsqd.url, await nsqd.info(), ())]
 
-        found = await self._ask_given(of_nsqlookupd, of_nsqd)
-        return unite(nsqd for nsqds in found for nsqd in nsqds)
+        # Each nsqd that was given is asked in any case.
+        held = self._holders(topic, channel) if self._holders and self._servers.has_nsqlookupds else ()
+        try:
+            found = await self._ask_given(of_nsqlookupd, of_nsqd)
+        except UpstreamError:
+            if not held:
+                raise
+            found = ()
+        return unite(chain(chain.from_iterable(found), held))
 
     async def stats(
         self,
@@ -171,7 +189,13 @@ class ClusterInfo:
     async def tell(self, nsqds: Sequence[KnownNsqd], call: Callable[[Nsqd], Awaitable[None]]) -> None:
         """Send a command to nsqds; failures become warnings."""
         names = {nsqd.url: nsqd.name for nsqd in nsqds if nsqd.url}
-        self._note("nsqd", await self._servers.ask_nsqds(names, call), names)
+        answers = await self._servers.ask_nsqds(names, call)
+        # An nsqd may have lost a topic since the last poll.
+        gone = [
+            nsqd.url for nsqd in nsqds if nsqd.is_remembered and _is_absence(answers.failures.get(nsqd.url))
+        ]
+        failures = {url: error for url, error in answers.failures.items() if url not in gone}
+        self._note("nsqd", Answers(answers.values, failures), names)
         self.warnings += _unusable(nsqds)
         self.results += [
             StepResult("nsqd", nsqd.name, HTTPInvalidReply(nsqd.name, _UNUSABLE))
@@ -235,6 +259,10 @@ def _results(
     ]
 
 
+def _is_absence(error: HTTPError | None) -> bool:
+    return isinstance(error, HTTPStatusError) and error.code in NOT_FOUND
+
+
 def _unusable(nsqds: Iterable[KnownNsqd]) -> list[str]:
     return [f"nsqd {nsqd.name!r} {_UNUSABLE}" for nsqd in nsqds if not nsqd.url]
 
@@ -272,8 +300,7 @@ class StepResult:
         """The result of the step."""
         if self.error is None:
             return "done"
-        is_absent = isinstance(self.error, HTTPStatusError) and self.error.code in NOT_FOUND
-        return "absent" if is_absent else "failed"
+        return "absent" if _is_absence(self.error) else "failed"
 
     @property
     def reason(self) -> str:
@@ -282,6 +309,8 @@ class StepResult:
             return ""
         if self.is_question:
             return f"It did not say which nsqds have the topic: {self.error.reason}."
+        if isinstance(self.error, HTTPUnavailable) and not was_reached(self.error):
+            return f"It was not reached: {self.error.reason}."
         if isinstance(self.error, HTTPUnavailable):
             return f"It did not answer, and may have done it all the same: {self.error.reason}."
         return f"{self.error.reason}."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...address import host_port
 from ...errors import InvalidAddress
-from ...http import NsqdInfo, Producer
+from ...http import Node, NsqdInfo, Producer
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?", re.ASCII)
 
@@ -20,12 +20,14 @@ class KnownNsqd:
     :ivar url: the URL of its HTTP API; empty if it registered no usable address
     :ivar topics: its topics, each with whether it is tombstoned
     :ivar seen_by: for each nsqlookupd that knows it, ``nsqlookupd/address``
+    :ivar is_remembered: whether no nsqlookupd lists it for the topic in question, and only polls saw it there
     """
 
     producer: Producer
     url: str
     topics: tuple[tuple[str, bool], ...] = ()
     seen_by: tuple[str, ...] = ()
+    is_remembered: bool = False
 
     @property
     def name(self) -> str:
@@ -54,6 +56,18 @@ class KnownNsqd:
             tuple(sorted(zip(producer.topics, tombstones, strict=False))),
             (f"{shown_server(nsqlookupd)}/{producer.remote_address or 'N/A'}",),
         )
+
+    @classmethod
+    def remembered(cls, node: Node) -> KnownNsqd:
+        """Return an nsqd that polls have seen."""
+        producer = Producer(
+            hostname=node.hostname,
+            broadcast_address=node.broadcast_address,
+            tcp_port=node.tcp_port,
+            http_port=node.http_port,
+            version=node.version,
+        )
+        return cls(producer, node.url, is_remembered=True)
 
     @classmethod
     def asked(cls, url: str, info: NsqdInfo, topics: Iterable[str]) -> KnownNsqd:

@@ -40,7 +40,7 @@ class TailState:
     :ivar connected: the names of the nsqds that send messages
     :ivar left_out: the nsqds that are left out, each with the reason
     :ivar waiting: in the phase ``draining``, the size of the backlog
-    :ivar sample_rate: the percentage of messages that nsqd sends; 0 for all
+    :ivar sample_rate: the sample rate that nsqd was asked for; 0 for all messages
     :ivar received: messages received per second
     :ivar shown: messages shown per second
     :ivar is_paused: whether nsqd passes on no messages of the topic
@@ -62,7 +62,12 @@ class TailState:
     @property
     def estimated(self) -> float:
         """The estimated rate of the topic, in messages per second."""
-        return self.received * 100 / (self.sample_rate or 100)
+        return self.received * 100 / self.percent_sent
+
+    @property
+    def percent_sent(self) -> int:
+        """The percentage of the messages that nsqd sends."""
+        return percent_sent(self.sample_rate)
 
     @property
     def is_over(self) -> bool:
@@ -213,7 +218,7 @@ class Tail:
         if not self._is_rate_wrong:
             return sample_rate
         received, _ = self._sampler.rates(anyio.current_time())
-        return sample_rate_for(received * 100 / (sample_rate or 100), self._bounds.received_per_second)
+        return sample_rate_for(received * 100 / percent_sent(sample_rate), self._bounds.received_per_second)
 
     async def _copy(self, node: TopicNode, sample_rate: int) -> None:
         """Receive copies from one nsqd; end the session if they stop or the connection is lost."""
@@ -484,12 +489,20 @@ class Sampler:
         return sum(each[1] for each in recent) / seconds, sum(each[2] for each in recent) / seconds
 
 
-def sample_rate_for(per_second: float, wanted: float) -> int:
-    """Return the sample rate, in percent, that leaves about ``wanted`` messages a second; 0 for all.
+def percent_sent(sample_rate: int) -> int:
+    """Return the percentage of messages that nsqd sends at a sample rate: one more, as of nsqd 1.3.0.
 
-    nsqd drops the other messages itself, so a busy topic costs this process little. The lowest rate is one
-    percent.
+    nsqd discards a message if a random number from 0 to 99 is greater than the sample rate.
+    """
+    return min(sample_rate + 1, 100) if sample_rate else 100
+
+
+def sample_rate_for(per_second: float, wanted: float) -> int:
+    """Return the sample rate that leaves about ``wanted`` messages a second; 0 for all.
+
+    nsqd drops the other messages itself, so a busy topic costs this process little. The lowest sample rate is
+    1, at which nsqd sends two percent.
     """
     if math.isnan(per_second) or per_second <= wanted:
         return _ALL
-    return max(math.floor(100 * wanted / per_second), 1)
+    return max(math.floor(100 * wanted / per_second) - 1, 1)

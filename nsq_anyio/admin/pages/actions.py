@@ -11,7 +11,7 @@ from ...serving.nsq_api import Refusal
 from ..actions import Command
 from ..api.cluster_info import ClusterInfo, StepResult, UnknownNode, UpstreamError, by_server
 from . import wording
-from .effects import Effects, find_effects
+from .effects import Effects, find_effects, holders_in
 from .forms import Form, InvalidCommand, command_of, new_number
 from .rendering import segment
 from .request import PageRequest
@@ -33,7 +33,8 @@ async def confirm(request: PageRequest) -> Response:
     except InvalidCommand as error:
         return failure(request, 400, "This cannot be done", str(error))
     async with request.context.upstream.used("action") as servers:
-        return await _confirm(request, ClusterInfo(servers), command)
+        cluster = ClusterInfo(servers, holders_in(request.snapshot))
+        return await _confirm(request, cluster, command)
 
 
 async def _confirm(request: PageRequest, cluster: ClusterInfo, command: Command) -> Response:
@@ -70,11 +71,12 @@ async def _act(request: PageRequest, form: Form) -> Response:
             return _creation(request, *names, error=str(error), status=400)
         return failure(request, 400, "This cannot be done", str(error))
     async with request.context.upstream.used("action") as servers:
-        before, cluster = ClusterInfo(servers), ClusterInfo(servers)
+        holders = holders_in(request.snapshot)
+        before, cluster = ClusterInfo(servers, holders), ClusterInfo(servers, holders)
         try:
             unconfirmed = await _unconfirmed(before, command, form)
             if unconfirmed is not None:
-                reason = wording.has_to_be_typed(unconfirmed, was_typed=bool(form.get("typed")))
+                reason = wording.not_done_yet(unconfirmed, form.get("typed"), form.count("messages"))
                 return _confirmation(request, unconfirmed, error=reason, status=409)
             await request.context.actions.perform(cluster, request.http, command)
         except UnknownNode:
@@ -85,14 +87,17 @@ async def _act(request: PageRequest, form: Form) -> Response:
 
 
 async def _unconfirmed(cluster: ClusterInfo, command: Command, form: Form) -> Effects | None:
-    """Return the effects if a name has to be typed and was not; None if the command may be performed.
+    """Return the effects if they have to be confirmed again; None if the command may be performed.
 
-    This is checked again because the dialog may have been opened before there was anything to lose.
+    A name has to be typed and was not, or much more would be lost than the dialog has shown: messages come in
+    while it is open.
     """
-    if not command.discards or form.get("typed") == command.name:
+    if not command.discards:
         return None
     effects = await find_effects(cluster, command)
-    return effects if effects.name_to_type else None
+    is_typed = effects.name_to_type in ("", form.get("typed"))
+    has_grown = effects.exceed(form.count("messages"), form.count("consumers"))
+    return effects if has_grown or not is_typed else None
 
 
 _ACTED = ("HX-Trigger", "acted")
@@ -137,17 +142,15 @@ def _confirmation(request: PageRequest, effects: Effects, *, error: str = "", st
 def _result(request: PageRequest, command: Command, steps: Sequence[StepResult]) -> Response:
     """Show the result of an action on each server."""
     found = by_server(steps)
-    has_failed = any(each.state == "failed" for each in found)
     values = {
         "command": command,
         "summary": wording.summary(command, found),
         "rows": [(each, wording.said(command, each)) for each in found],
-        "has_failed": has_failed,
+        "remedy": wording.remedy(command, found),
         "is_done": any(each.state == "done" for each in found),
     }
-    response = request.show(
-        "_result.html", values, status=200 if values["is_done"] or not has_failed else 502
-    )
+    status = 200 if values["is_done"] or not values["remedy"] else 502
+    response = request.show("_result.html", values, status=status)
     return Response(response.status, response.body, (*response.headers, _ACTED))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...http import Stats, TopicStats
+from ...monitoring import Snapshot
 from ..actions import Command
-from ..api.cluster_info import ClusterInfo
+from ..api.cluster_info import ClusterInfo, Holders
 from ..api.nsqds import KnownNsqd
 
 
@@ -17,6 +18,7 @@ class Affected:
 
     :ivar name: ``host:port`` of its HTTP API
     :ivar error: why its figures are not known; empty if they are
+    :ivar had_it: whether it does not answer, and had the topic or channel when it last answered a poll
     :ivar is_there: whether it has the topic or channel
     :ivar waiting: waiting messages; for emptying a topic, only those that no channel has taken yet
     :ivar in_flight: messages that consumers are working on
@@ -27,6 +29,7 @@ class Affected:
 
     name: str
     error: str = ""
+    had_it: bool = False
     is_there: bool = False
     waiting: int = 0
     in_flight: int = 0
@@ -59,6 +62,14 @@ class Effects:
         total = self.total
         return total.waiting + total.in_flight + total.deferred if self.command.discards else 0
 
+    def exceed(self, messages: int, consumers: int) -> bool:
+        """Return whether more would be lost than was shown before: half as much again, and 10 more.
+
+        Messages that keep coming in do not make this true for ever.
+        """
+        disconnected = self.total.consumers if self.command.deletes else 0
+        return _exceeds(self.messages, messages) or _exceeds(disconnected, consumers)
+
     @property
     def is_known(self) -> bool:
         """Whether all servers have answered."""
@@ -79,6 +90,30 @@ class Effects:
         return not self.nsqds and not self.nsqlookupds
 
 
+def _exceeds(count: int, shown: int) -> bool:
+    return count > shown + max(shown // 2, 10)
+
+
+def holders_in(snapshot: Snapshot) -> Holders:
+    """Return a function that returns the nsqds that had a topic or channel when they last answered a poll."""
+
+    def holders(topic: str, channel: str) -> Sequence[KnownNsqd]:
+        found: list[KnownNsqd] = []
+        for each in snapshot.survey.nsqds:
+            stats = each.stats
+            if each.error and (last := snapshot.last_answers.get(each.node.url)) is not None:
+                stats = last.nsqd.stats
+            if any(
+                row.topic_name == topic
+                and (not channel or any(of.channel_name == channel for of in row.channels))
+                for row in stats.topics
+            ):
+                found.append(KnownNsqd.remembered(each.node))
+        return found
+
+    return holders
+
+
 async def find_effects(cluster: ClusterInfo, command: Command) -> Effects:
     """Ask the servers what an action would affect.
 
@@ -89,19 +124,23 @@ async def find_effects(cluster: ClusterInfo, command: Command) -> Effects:
     if command.node:
         nsqds = [await cluster.nsqd_named(command.node)]
     else:
-        nsqds = await cluster.nsqds_of(command.topic)
+        nsqds = await cluster.nsqds_of(command.topic, command.channel)
     warnings = tuple(f"{each.server}: {each.reason}" for each in cluster.results if each.state == "failed")
     # The clients show who publishes.
     answers = await cluster.ask_stats(nsqds, command.topic, command.channel or None, clients=True)
-    found = [_affected(command, nsqd, answers.values.get(nsqd.url)) for nsqd in nsqds]
+    found = [(nsqd, _affected(command, nsqd, answers.values.get(nsqd.url))) for nsqd in nsqds]
     failures = {
         nsqd.name: answers.failures[nsqd.url].reason if nsqd.url else "it registered no usable HTTP address"
         for nsqd in nsqds
         if nsqd.url not in answers.values
     }
     affected = [
-        Affected(name=each.name, error=failures[each.name]) if each.name in failures else each
-        for each in found
+        Affected(name=nsqd.name, error=failures[nsqd.name], had_it=nsqd.is_remembered)
+        if nsqd.name in failures
+        else each
+        for nsqd, each in found
+        # An nsqd may have lost the topic since the last poll.
+        if each.is_there or nsqd.name in failures or not nsqd.is_remembered
     ]
     return Effects(
         command=command,

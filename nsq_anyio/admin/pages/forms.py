@@ -44,6 +44,11 @@ class Form:
         """Return a field; empty if it is not there."""
         return self.fields.get(name, "")
 
+    def count(self, name: str) -> int:
+        """Return a field that counts something; 0 if it is not there, or no count."""
+        text = self.get(name)
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
 
 async def read_fields(
     request: Request, *, limit: int = _MAX_FORM_SIZE, most: int = _MAX_FIELDS

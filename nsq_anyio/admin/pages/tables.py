@@ -18,6 +18,7 @@ from ...monitoring.history import measured
 from ...monitoring.snapshot import Key
 from ...names import is_ephemeral
 from ..api.nsqds import version_key
+from ..messages.tail import percent_sent
 
 
 class Measures(NamedTuple):
@@ -148,6 +149,8 @@ class Row:
     :ivar waiting: a topic's own depth, without its channels'; 0 for a channel
     :ivar channels: how many channels a topic has; 0 for a channel
     :ivar nsqds: how many nsqds have it
+    :ivar paused_on: on how many of these it is paused
+    :ivar paused_channels: how many channels of a topic are paused, on any nsqd; 0 for a channel
     :ivar clients: how many consumers are connected
     :ivar problems: its problems; a topic's include those of its channels
     """
@@ -161,8 +164,9 @@ class Row:
     waiting: int
     channels: int
     nsqds: int
+    paused_on: int
+    paused_channels: int
     clients: int
-    is_paused: bool
     latency: Latency
     problems: Sequence[Problem]
 
@@ -170,6 +174,11 @@ class Row:
     def name(self) -> str:
         """The channel's name; for a topic row, the topic's."""
         return self.channel or self.topic
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is paused on any nsqd."""
+        return self.paused_on > 0
 
     @property
     def is_ephemeral(self) -> bool:
@@ -197,8 +206,9 @@ def topic_row(totals: Totals[TopicStats], measures: Measures, problems: Sequence
         waiting=topic.depth,
         channels=len(topic.channels),
         nsqds=len(totals.nodes),
+        paused_on=sum(row.paused for row in totals.nodes.values()),
+        paused_channels=sum(channel.paused for channel in topic.channels),
         clients=sum(channel.client_count for channel in topic.channels),
-        is_paused=topic.paused,
         latency=topic.e2e_processing_latency,
         problems=problems,
     )
@@ -209,7 +219,9 @@ def channel_rows(
 ) -> list[Row]:
     """Return the rows of the channels of a topic."""
     topic = totals.total.topic_name
-    holders = Counter(channel.channel_name for row in totals.nodes.values() for channel in row.channels)
+    held = [channel for row in totals.nodes.values() for channel in row.channels]
+    holders = Counter(channel.channel_name for channel in held)
+    paused = Counter(channel.channel_name for channel in held if channel.paused)
     return [
         Row(
             topic=topic,
@@ -221,8 +233,9 @@ def channel_rows(
             waiting=0,
             channels=0,
             nsqds=holders[channel.channel_name],
+            paused_on=paused[channel.channel_name],
+            paused_channels=0,
             clients=channel.client_count,
-            is_paused=channel.paused,
             latency=channel.e2e_processing_latency,
             problems=problems.get((topic, channel.channel_name), ()),
         )
@@ -239,6 +252,11 @@ class ConsumerRow:
 
     stats: ClientStats
     nsqd: str
+
+    @property
+    def percent_sent(self) -> int:
+        """The percentage of the channel's messages that nsqd does not discard before it sends them."""
+        return percent_sent(self.stats.sample_rate)
 
     @property
     def title(self) -> str:
@@ -261,6 +279,11 @@ class Consumers:
 
     consumers: Sequence[ConsumerRow]
     unheard: Sequence[str]
+
+    @property
+    def ready(self) -> int:
+        """The sum of their RDY counts."""
+        return sum(each.stats.ready_count for each in self.consumers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import anyio
 
 from ...http import ChannelStats, Nsqd, TopicStats
+from ...monitoring import Rates, Snapshot
+from ...monitoring.last_answers import rates_on
 from ...names import is_valid_name
 from .charts import history_path, lines, row_lines
+from .effects import holders_in
 from .listing import Columns, Filters, listing
 from .request import PageError, PageRequest, Values
 from .tables import ConsumerRow, Consumers, NodeRow, Row, Tables
@@ -21,6 +27,7 @@ _TOPIC_COLUMNS: Columns[Row] = {
     "in_flight": lambda row: row.measures.in_flight,
     "deferred": lambda row: row.measures.deferred,
     "ingress": lambda row: row.measures.ingress,
+    "egress": lambda row: row.measures.egress,
     "requeued": lambda row: row.measures.requeued,
     "timed_out": lambda row: row.measures.timed_out,
     "messages": lambda row: row.messages,
@@ -31,7 +38,7 @@ _TOPIC_COLUMNS: Columns[Row] = {
 _TOPIC_FILTERS: Filters[Row] = {
     "stuck": ("Stuck", lambda row: bool(row.problems)),
     "no-consumers": ("No consumers", lambda row: not row.clients),
-    "paused": ("Paused", lambda row: row.is_paused or any(each.kind == "paused" for each in row.problems)),
+    "paused": ("Paused", lambda row: row.is_paused or row.paused_channels > 0),
     "waiting": ("With depth", lambda row: row.measures.depth > 0),
     "disk": ("On disk", lambda row: row.on_disk > 0),
     "ephemeral": ("Ephemeral", lambda row: row.is_ephemeral),
@@ -65,6 +72,7 @@ _CHANNEL_COLUMNS: Columns[Row] = {
     "nsqds": lambda row: row.nsqds,
 }
 _MOST_NSQDS = 200
+_UNKNOWN = Rates(math.nan, math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,18 @@ class _TopicOnNsqd:
 
     node: NodeRow
     stats: TopicStats
+    rates: Mapping[str, Rates]
+
+    @property
+    def ingress(self) -> float:
+        """Messages published per second."""
+        return self.rates.get("", _UNKNOWN).ingress
+
+    @property
+    def egress(self) -> float:
+        """Messages that left its channels per second."""
+        found = [rate.egress for name, rate in self.rates.items() if name]
+        return sum(found) if self.rates else math.nan
 
     @property
     def channels(self) -> int:
@@ -108,18 +128,43 @@ async def topic(request: PageRequest) -> Values:
         sort="name",
     )
     of_node = {node.node.url: node for node in tables.nodes}
-    nodes = [_TopicOnNsqd(of_node[url], stats) for url, stats in tables.totals[name].nodes.items()]
+    holders = tables.totals[name].nodes
+    rates = await _rates(request, name, holders)
+    nodes = [_TopicOnNsqd(of_node[url], holders[url], each) for url, each in rates.items()]
     return {
         "topic": name,
         "row": row,
         "listing": channels,
-        "nodes": nodes[:_MOST_NSQDS],
-        "left_out": max(len(nodes) - _MOST_NSQDS, 0),
+        "nodes": nodes,
+        "left_out": len(holders) - len(nodes),
+        "silent": _silent(request.snapshot, name),
         "has_latency": any(node.stats.e2e_processing_latency.percentiles for node in nodes),
         "lines": lines(request, name),
         "channel_lines": row_lines(request, channels.rows),
         "history": history_path(request, name),
     }
+
+
+async def _rates(
+    request: PageRequest, topic: str, holders: Iterable[str]
+) -> Mapping[str, Mapping[str, Rates]]:
+    """Return the rates of a topic, under "", and of its channels, by nsqd; of the first nsqds only."""
+    snapshot = request.snapshot
+    answers = {each.node.url: each for each in snapshot.survey.nsqds}
+
+    def compute() -> Mapping[str, Mapping[str, Rates]]:
+        return {
+            url: rates_on(answers[url], snapshot.last_answers.get(url), topic)
+            for url in islice(holders, _MOST_NSQDS)
+        }
+
+    return await request.context.compute(compute)
+
+
+def _silent(snapshot: Snapshot, topic: str, channel: str = "") -> list[str]:
+    """Return the names of the nsqds that do not answer, and had a topic or channel before."""
+    silent = {each.node.url for each in snapshot.survey.nsqds if each.error}
+    return [nsqd.name for nsqd in holders_in(snapshot)(topic, channel) if nsqd.url in silent]
 
 
 def known_topic(tables: Tables, name: str) -> Row:
@@ -130,7 +175,9 @@ def known_topic(tables: Tables, name: str) -> Row:
     if name in tables.topics:
         return tables.topics[name]
     text = f"No nsqd that answered has a topic {name!r}. It may have been deleted, or not be created yet."
-    if any(name in each.topics for each in tables.snapshot.survey.nsqlookupds):
+    if silent := _silent(tables.snapshot, name):
+        text = f"The nsqd that had the topic {name!r} does not answer: {', '.join(silent)}."
+    elif any(name in each.topics for each in tables.snapshot.survey.nsqlookupds):
         text = (
             f"nsqlookupd knows the topic {name!r}, and no nsqd that answered has it: "
             "it is created there when somebody publishes to it or consumes it. See the page Lookup."
@@ -202,6 +249,7 @@ class _ChannelOnNsqd(NamedTuple):
 
     node: NodeRow
     stats: ChannelStats
+    rates: Rates
 
 
 async def channel(request: PageRequest) -> Values:
@@ -215,20 +263,26 @@ async def channel(request: PageRequest) -> Values:
         raise PageError(404, "This channel is not there", text)
     found = await clients_of(request, topic, name)
     of_node = {node.node.url: node for node in tables.nodes}
-    nodes = [
-        _ChannelOnNsqd(of_node[url], stats)
+    holders = {
+        url: stats
         for url, of_topic in tables.totals[topic].nodes.items()
         for stats in of_topic.channels
         if stats.channel_name == name
+    }
+    rates = await _rates(request, topic, holders)
+    nodes = [
+        _ChannelOnNsqd(of_node[url], holders[url], each.get(name, _UNKNOWN)) for url, each in rates.items()
     ]
     return {
         "topic": topic,
         "channel": name,
         "row": row,
-        "nodes": nodes[:_MOST_NSQDS],
-        "left_out": max(len(nodes) - _MOST_NSQDS, 0),
+        "nodes": nodes,
+        "left_out": len(holders) - len(nodes),
+        "silent": _silent(request.snapshot, topic, name),
         "has_latency": any(node.stats.e2e_processing_latency.percentiles for node in nodes),
         "unheard": found.unheard,
+        "ready": found.ready,
         "listing": listing(
             found.consumers,
             request.query,

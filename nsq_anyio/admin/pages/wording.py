@@ -54,11 +54,20 @@ def heading(command: Command) -> str:
     return f"{command.action.capitalize()} {subject(command)}{where}?"
 
 
-def has_to_be_typed(effects: Effects, *, was_typed: bool) -> str:
-    """Return why an action was not done yet."""
-    if was_typed:
-        return f"What you typed is not {effects.name_to_type}, so nothing was done."
-    return f"There is something to lose. Type {effects.name_to_type} to confirm; nothing was done yet."
+def not_done_yet(effects: Effects, typed: str, messages: int) -> str:
+    """Return why an action was not done yet.
+
+    :param messages: how many messages would have been lost when the dialog was shown
+    """
+    name = effects.name_to_type
+    if typed and typed != name:
+        return f"What you typed is not {name}, so nothing was done."
+    if effects.messages > messages and typed:
+        now = "1 message" if effects.messages == 1 else f"{effects.messages:,} messages"
+        return f"{now} would be lost now, and {messages:,} when you were asked. Nothing was done yet."
+    if typed or not name:
+        return "More would be lost now than when you were asked. Nothing was done yet."
+    return f"There is something to lose. Type {name} to confirm; nothing was done yet."
 
 
 def creation(*, has_nsqlookupds: bool) -> str:
@@ -73,7 +82,25 @@ def creation(*, has_nsqlookupds: bool) -> str:
 
 def explanation(effects: Effects) -> Sequence[str]:
     """Return what the action does, in whole sentences. Creation has a dialog of its own."""
-    return tuple(_EXPLANATIONS[effects.command.action](effects))
+    return (*_EXPLANATIONS[effects.command.action](effects), *_silent(effects))
+
+
+def _silent(effects: Effects) -> Iterator[str]:
+    """Yield what becomes of the topic or channel on nsqds that are down."""
+    down = [each.name for each in effects.nsqds if each.had_it and each.error]
+    if not down:
+        return
+    one, kind = len(down) == 1, "channel" if effects.command.channel else "topic"
+    does, answers = ("does not answer", "it answers") if one else ("do not answer", "they answer")
+    yield f"{_names(down)} {does} now, and had the {kind} before."
+    if effects.command.deletes:
+        yield f"The {kind} comes back from there, with its messages: repeat this once {answers}."
+    else:
+        yield f"Nothing changes there: repeat this once {answers}."
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _delete(effects: Effects) -> Iterator[str]:
@@ -168,6 +195,17 @@ def summary(command: Command, found: Sequence[ServerResult]) -> str:
     if failed:
         return f"Nothing is known to have been done: {_servers(failed)} failed."
     return f"Nothing was done: no server has {what}."
+
+
+def remedy(command: Command, found: Sequence[ServerResult]) -> str:
+    """Return what to do about the servers that failed, in whole sentences; empty if none did."""
+    failed = [each.server for each in found if each.state == "failed"]
+    if not failed:
+        return ""
+    what = f"It may not have been {_DONE[command.action]} on {_names(failed)}."
+    if command.action == "delete":
+        what += f" What an nsqd still has of {subject(command)} comes back when the nsqd answers again."
+    return f"{what} Repeat this once {'it answers' if len(failed) == 1 else 'they answer'}."
 
 
 def _servers(count: int) -> str:

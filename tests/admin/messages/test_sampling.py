@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nsq_anyio.admin.messages.tail import Sampler, sample_rate_for
+from nsq_anyio.admin.messages.tail import Sampler, TailState, percent_sent, sample_rate_for
 
 
 def test_all_are_shown_while_there_are_few() -> None:
@@ -35,7 +35,12 @@ def test_a_rate_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("per_second", "rate"), [(0, 0), (500, 0), (501, 99), (1000, 50), (50_000, 1), (1e9, 1), (math.nan, 0)]
+    ("per_second", "rate"), [(0, 0), (500, 0), (501, 98), (1000, 49), (50_000, 1), (1e9, 1), (math.nan, 0)]
 )
 def test_the_rate_that_nsqd_is_asked_for(per_second: float, rate: int) -> None:
     assert sample_rate_for(per_second, 500) == rate
+
+
+def test_nsqd_sends_one_percent_more_than_it_was_asked_for() -> None:
+    assert [percent_sent(rate) for rate in (0, 1, 25, 98, 99)] == [100, 2, 26, 99, 100]
+    assert TailState(sample_rate=1, received=10).estimated == 500
