@@ -15,10 +15,11 @@ from ..monitoring import Poller, Snapshot, Watch
 from ..monitoring.history import MEASURES, measured
 from ..serving.asgi import (
     EVENT_STREAM,
-    KEEP_ALIVE,
+    KEEP_ALIVE_INTERVAL,
     StreamedResponse,
     StreamingHandler,
     Write,
+    keep_alive_event,
     server_sent_event,
 )
 from ..serving.compression import accepts_gzip
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ..instrumentation.prometheus import Exposition
 
 _MOST_VIEWERS = 200
-_IDLE = 15.0
 
 
 class Viewers:
@@ -77,7 +77,7 @@ class Live:
     """Serves the snapshots of one `Watch`.
 
     ``/events`` sends an event ``poll`` for each snapshot, with its number and the cluster's measures; a slow
-    viewer misses snapshots. ``/history?topic=&channel=`` is a series as JSON, in which unknown values are
+    viewer misses snapshots. It sends an event ``alive`` at first, and when there was none for 5 seconds. ``/history?topic=&channel=`` is a series as JSON, in which unknown values are
     null. ``/metrics`` has the metrics of ``nsq-anyio exporter``: for topics and channels a series for each
     nsqd, up to the exporter's default limit, or with ``?nsqds=sum`` the sums over all nsqds.
 
@@ -123,13 +123,14 @@ class Live:
         return StreamedResponse(200, send, EVENT_STREAM)
 
     async def _send_snapshots(self, write: Write) -> None:
+        await write(keep_alive_event())
         snapshot: Snapshot | None = None
         while True:
             new = snapshot
-            with anyio.move_on_after(_IDLE):
+            with anyio.move_on_after(KEEP_ALIVE_INTERVAL):
                 new = await self._watch.after(snapshot)
             if new is None or new is snapshot:
-                await write(KEEP_ALIVE)
+                await write(keep_alive_event())
                 continue
             snapshot = new
             await write(self._event(snapshot))

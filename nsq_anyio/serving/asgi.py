@@ -5,7 +5,9 @@ The specification is https://asgi.readthedocs.io/en/latest/specs/www.html.
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -87,8 +89,8 @@ EVENT_STREAM = (
 )
 """The headers of a stream of server-sent events."""
 
-KEEP_ALIVE = b":\n\n"
-"""A comment that browsers ignore. It keeps proxies from closing an idle stream."""
+KEEP_ALIVE_INTERVAL = 5.0
+"""The seconds without an event after which a stream sends `keep_alive_event`."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -126,6 +128,15 @@ def server_sent_event(data: str, *, event: str = "", number: int | None = None) 
         lines.append(f"id: {number}")
     lines += [f"data: {line}" for line in _LINE_END.split(data)]
     return ("\n".join(lines) + "\n\n").encode(errors="replace")
+
+
+def keep_alive_event() -> bytes:
+    """Return an event ``alive``: the time in Unix seconds, and the seconds ``within`` which an event follows.
+
+    It keeps proxies from closing an idle stream. It is no comment, because scripts do not see comments, and a
+    script has to see that a stream still passes events.
+    """
+    return server_sent_event(json.dumps({"time": time.time(), "within": KEEP_ALIVE_INTERVAL}), event="alive")
 
 
 async def stream_response(

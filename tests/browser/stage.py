@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio.from_thread
 import httpx
@@ -17,6 +18,7 @@ from anyio.from_thread import BlockingPortal
 from playwright.sync_api import Page
 
 from ..interop.cluster import Cluster, Server, run_cluster
+from .proxy import Proxy, proxied
 
 _LISTENING = re.compile(r"HTTP: listening on (\S+)")
 _PATIENCE = 20.0
@@ -73,15 +75,31 @@ class Stage:
             self.nsqds[at].resume()
 
     @contextmanager
+    def proxy(self, dashboard: str) -> Generator[Proxy]:
+        """Run a proxy in front of a dashboard."""
+        port = urlsplit(dashboard).port
+        assert port
+        with self._portal.wrap_async_context_manager(proxied(port)) as proxy:
+            yield proxy
+
+    @contextmanager
     def dashboard(self, directory: Path, *flags: str) -> Generator[str]:
         """Run ``nsq-anyio admin``; yields its URL."""
+        with self.dashboard_process(directory, *flags) as (url, _):
+            yield url
+
+    @contextmanager
+    def dashboard_process(
+        self, directory: Path, *flags: str
+    ) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
+        """Run ``nsq-anyio admin``; yields its URL and its process."""
         log = directory / "admin.log"
         command = [sys.executable, "-m", "nsq_anyio", "admin", "--http-address=127.0.0.1:0"]
         command += [f"--lookupd-http-address={self.nsqlookupd.http_address}", *flags]
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
-            yield f"http://{_address(process, log)}"
+            yield f"http://{_address(process, log)}", process
         finally:
             process.terminate()
             process.wait(_PATIENCE)

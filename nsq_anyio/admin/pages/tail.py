@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import anyio
 
 from ...http import TopicStats
-from ...serving.asgi import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
+from ...serving.asgi import (
+    EVENT_STREAM,
+    KEEP_ALIVE_INTERVAL,
+    StreamedResponse,
+    Write,
+    keep_alive_event,
+    server_sent_event,
+)
 from ...serving.http_messages import Response
 from ..messages.content import MessageRow
 from ..messages.messages import Messages
@@ -15,7 +22,6 @@ from ..messages.tail import Tail, TooManyViewers
 from .message_access import in_place, messages_of, topic_of
 from .request import PageRequest, Values
 
-_IDLE = 15.0
 _AT_FIRST = 20
 """How many earlier messages a new viewer gets."""
 
@@ -47,7 +53,7 @@ async def permit_draining(request: PageRequest) -> Response:
 
 
 async def stream(request: PageRequest) -> StreamedResponse:
-    """Answer with server-sent events: ``messages``, ``state`` and at the end ``over``."""
+    """Answer with server-sent events: ``messages``, ``state``, ``alive`` and at the end ``over``."""
     messages = messages_of(request)
     topic = topic_of(request)
     request.context.access.check_own_page(request.http)
@@ -72,6 +78,7 @@ class _Viewer:
         self._may_drain = may_drain
 
     async def send(self, write: Write) -> None:
+        await write(keep_alive_event())
         try:
             async with self._messages.tails.watching(
                 self._topic, self._render, may_drain=self._may_drain
@@ -96,10 +103,10 @@ class _Viewer:
                     await write(server_sent_event("", event="over"))
                     return
             if sent == (number, state):
-                with anyio.move_on_after(_IDLE) as idle:
+                with anyio.move_on_after(KEEP_ALIVE_INTERVAL) as idle:
                     await tail.changed()
                 if idle.cancelled_caught:
-                    await write(KEEP_ALIVE)
+                    await write(keep_alive_event())
 
     def _render(self, rows: Sequence[MessageRow]) -> str:
         return self._renderer.render("_messages.html", {"rows": rows}).decode()

@@ -117,7 +117,7 @@ async def test_no_body_breaks_the_live_page(body: bytes) -> None:
             html = await on.events("/live/t/messages", a_message)
             tasks.cancel_scope.cancel()
         assert is_harmless(html)
-        assert html.count('<li class="message">') == html.count("</details></li>") > 0
+        assert html.count('<li class="message" ') == html.count("</details></li>") > 0
         assert "\nevent: over" not in html
         assert "\u202e" not in html
 

@@ -1,5 +1,8 @@
 // The large charts, drawn from /history. Each poll fetches the data of all charts again, in one request.
 import { describe, drawTable } from "./chart-text.js";
+import { failing, FETCH_TIMEOUT } from "./live.js";
+import { serverNow } from "./server-clock.js";
+import { clock } from "./times.js";
 
 const NAMES = {
   depth: "depth", in_flight: "in flight", deferred: "deferred",
@@ -10,70 +13,109 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const fine = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 // Means of many messages need no decimals.
 const exact = { format: (value) => (value >= 100 ? whole : fine).format(value) };
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export function startCharts() {
-  const section = document.querySelector("[data-history]");
-  if (!section || typeof uPlot === "undefined") return;
-  const figures = [...section.querySelectorAll("[data-measures]")];
-  const spans = section.querySelector(".spans");
-  const table = section.querySelector(".as-table");
-  let span = Number(sessionStorage.getItem("nsq-span")) || 3600;
-  let history = null;
-  let plots = [];
+  if (typeof uPlot === "undefined") return;
+  let charts = null;
+  // A page whose subject is gone has no charts, and has new ones when it is back.
+  const follow = () => {
+    const section = document.querySelector("[data-history]");
+    if (section === (charts?.section ?? null)) return;
+    charts?.end();
+    charts = section && new Charts(section);
+  };
+  document.body.addEventListener("htmx:afterSwap", follow);
+  document.body.addEventListener("poll", () => charts?.load());
+  document.body.addEventListener("theme", () => charts?.draw());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts?.draw());
+  follow();
+}
 
-  const columns = (measures) => {
-    const from = Date.now() / 1000 - span;
-    const first = history.times.findIndex((time) => time >= from);
-    const start = first < 0 ? history.times.length : first;
-    return [history.times.slice(start), ...measures.map((name) => history[name].slice(start))];
-  };
-  const draw = () => {
-    for (const plot of plots) plot.destroy();
-    plots = figures.map((figure) => makePlot(figure, columns(measuresOf(figure)), () => span));
-    say();
-  };
-  const say = () => {
-    for (const figure of figures) describe(figure, columns(measuresOf(figure)), measuresOf(figure).map((name) => NAMES[name]), exact);
-    if (table.open) drawTable(table.querySelector(".scroll"), history, NAMES, exact, Date.now() / 1000 - span);
-  };
-  const load = async () => {
-    let reply;
-    try {
-      reply = await fetch(section.dataset.history);
-    } catch {
-      return; // #connection reports the failure.
-    }
-    if (!reply.ok) return;
-    const isFirst = history === null;
-    history = await reply.json();
-    if (isFirst) return draw();
-    figures.forEach((figure, index) => plots[index].setData(columns(measuresOf(figure))));
-    say();
-  };
+class Charts {
+  #figures;
+  #table;
+  #span = Number(sessionStorage.getItem("nsq-span")) || 3600;
+  #history = null;
+  #plots = [];
+  #ended = new AbortController();
+  #isLoading = false;
 
-  spans.hidden = false;
-  table.hidden = false;
-  const press = () => {
-    for (const button of spans.children) button.setAttribute("aria-pressed", String(Number(button.dataset.span) === span));
-  };
-  spans.addEventListener("click", (event) => {
-    const chosen = Number(event.target.dataset?.span);
-    if (!chosen) return;
-    span = chosen;
-    sessionStorage.setItem("nsq-span", String(span));
+  constructor(section) {
+    this.section = section;
+    this.#figures = [...section.querySelectorAll("[data-measures]")];
+    this.#table = section.querySelector(".as-table");
+    const spans = section.querySelector(".spans");
+    const press = () => {
+      for (const button of spans.children) button.setAttribute("aria-pressed", String(Number(button.dataset.span) === this.#span));
+    };
+    spans.addEventListener("click", (event) => {
+      const chosen = Number(event.target.dataset?.span);
+      if (!chosen) return;
+      this.#span = chosen;
+      sessionStorage.setItem("nsq-span", String(chosen));
+      press();
+      this.draw();
+    });
+    this.#table.addEventListener("toggle", () => this.#say());
+    spans.hidden = false;
+    this.#table.hidden = false;
     press();
-    if (history) draw();
-  });
-  table.addEventListener("toggle", () => history && say());
-  document.body.addEventListener("poll", load);
-  document.body.addEventListener("theme", () => history && draw());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => history && draw());
-  press();
-  load();
+    this.load();
+  }
+
+  async load() {
+    if (this.#isLoading) return;
+    this.#isLoading = true;
+    try {
+      const signal = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(FETCH_TIMEOUT * 1000)]);
+      const reply = await fetch(this.section.dataset.history, { signal });
+      if (!reply.ok) throw new Error(`status ${reply.status}`);
+      this.#show(await reply.json());
+      failing.delete("charts");
+    } catch {
+      if (!this.#ended.signal.aborted) failing.add("charts"); // The page says so.
+    } finally {
+      this.#isLoading = false;
+    }
+  }
+
+  end() {
+    this.#ended.abort();
+    failing.delete("charts");
+    for (const plot of this.#plots) plot.destroy();
+  }
+
+  draw() {
+    if (this.#history === null) return;
+    for (const plot of this.#plots) plot.destroy();
+    this.#plots = this.#figures.map((figure) => makePlot(figure, this.#columns(measuresOf(figure)), () => this.#span));
+    this.#say();
+  }
+
+  #show(history) {
+    const isFirst = this.#history === null;
+    this.#history = history;
+    if (isFirst) return this.draw();
+    this.#figures.forEach((figure, index) => this.#plots[index].setData(this.#columns(measuresOf(figure))));
+    this.#say();
+  }
+
+  #columns(measures) {
+    const { times } = this.#history;
+    const from = serverNow() - this.#span;
+    const first = times.findIndex((time) => time >= from);
+    const start = first < 0 ? times.length : first;
+    return [times.slice(start), ...measures.map((name) => this.#history[name].slice(start))];
+  }
+
+  #say() {
+    if (this.#history === null) return;
+    for (const figure of this.#figures) describe(figure, this.#columns(measuresOf(figure)), measuresOf(figure).map((name) => NAMES[name]), exact);
+    if (this.#table.open) drawTable(this.#table.querySelector(".scroll"), this.#history, NAMES, exact, serverNow() - this.#span);
+  }
 }
 
 const measuresOf = (figure) => figure.dataset.measures.split(" ");
@@ -147,7 +189,7 @@ function read(plot, measures, place) {
 
 // The axis begins with the history, so that a new history is not drawn as a speck at the right.
 function between(first, span) {
-  const now = Date.now() / 1000;
+  const now = serverNow();
   return [Math.max(now - span, Math.min(first ?? 0, now - 300)), now];
 }
 

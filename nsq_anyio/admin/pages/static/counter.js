@@ -5,7 +5,6 @@ const first = new Map();
 const shown = new Map();
 
 export function startCounter(interval) {
-  if (!document.querySelector("[data-count]")) return;
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const update = () => {
     document.querySelectorAll("[data-count]").forEach((element, index) => {

@@ -1,4 +1,5 @@
 // The live tail: shows messages as they come, the latest first, and no more than a browser can hold.
+import { Stream } from "./stream.js";
 import { showTimes } from "./times.js";
 
 const MOST = 300;
@@ -12,7 +13,7 @@ const filter = document.getElementById("tail-filter");
 const count = document.getElementById("tail-count");
 const empty = document.getElementById("tail-empty");
 
-let source = null;
+let stream = null;
 let permit = "";
 let isPaused = false;
 let isOver = false;
@@ -41,7 +42,9 @@ function show(items) {
 function receive(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
-  const items = [...template.content.children];
+  // A connection that is made again begins with messages that the one before may have passed.
+  const known = new Set([...waiting, ...list.children].map((item) => item.dataset.key));
+  const items = [...template.content.children].filter((item) => !known.has(item.dataset.key));
   showTimes(template.content);
   if (isPaused) {
     waiting = [...items, ...waiting].slice(0, MOST);
@@ -54,29 +57,26 @@ function tellState(html) {
   htmx.process(state);
 }
 
-function open() {
-  isOver = false;
-  source = new EventSource(section.dataset.stream + (permit && `?permit=${encodeURIComponent(permit)}`));
-  source.addEventListener("messages", (event) => receive(event.data));
-  source.addEventListener("state", (event) => tellState(event.data));
-  source.addEventListener("over", () => {
+function hear(kind, data) {
+  if (kind === "messages") receive(data);
+  else if (kind === "state") tellState(data);
+  else if (kind === "lost") state.textContent = "The connection is lost. Trying again …";
+  else if (kind === "over") {
     isOver = true;
     close();
     tell();
-  });
-  source.addEventListener("error", () => {
-    state.textContent = "The connection is lost. Trying again …";
-    // Browsers do not reconnect after an answer that is not a stream.
-    if (source?.readyState === EventSource.CLOSED) {
-      close();
-      setTimeout(() => { if (!document.hidden && source === null) open(); }, 5000);
-    }
-  });
+  }
+}
+
+function open() {
+  isOver = false;
+  stream = new Stream(section.dataset.stream + (permit && `?permit=${encodeURIComponent(permit)}`), ["messages", "state", "over"], hear);
+  stream.open();
 }
 
 function close() {
-  source?.close();
-  source = null;
+  stream?.close();
+  stream = null;
 }
 
 pause.addEventListener("click", () => {
@@ -114,10 +114,10 @@ state.addEventListener("htmx:afterSwap", () => {
 // A hidden page has no consumer.
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) close();
-  else if (source === null && !isOver) open();
+  else if (stream === null && !isOver) open();
 });
 addEventListener("pagehide", close);
-addEventListener("pageshow", (event) => { if (event.persisted && source === null) open(); });
+addEventListener("pageshow", (event) => { if (event.persisted && stream === null) open(); });
 
 for (const element of [pause, clear, filter]) element.hidden = false;
 state.textContent = "Connecting …";
