@@ -14,7 +14,7 @@ from .trend import LEAST_SECONDS, Trend, TrendOf
 
 def problems(snapshot: Snapshot, trend_of: TrendOf) -> list[Problem]:
     """Return all problems: bad ones before others, then servers before topics, then by weight."""
-    found = [*server_problems(snapshot.survey), *topic_problems(snapshot, trend_of)]
+    found = [*server_problems(snapshot), *topic_problems(snapshot, trend_of)]
     return sorted(
         found, key=lambda each: (not each.is_bad, not each.server, -each.weight, each.topic, each.text)
     )
@@ -114,17 +114,21 @@ def named(names: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def server_problems(survey: Survey) -> Iterator[Problem]:
+def server_problems(snapshot: Snapshot) -> Iterator[Problem]:
     """Yield the problems of servers and of registrations."""
+    survey, since = snapshot.survey, snapshot.failing_since
     for each in survey.nsqlookupds:
         if each.error:
             text = f"This nsqlookupd does not answer: {each.error}."
-            yield Problem(kind="nsqlookupd_down", is_bad=True, server=each.url, text=text, weight=2)
+            down = Problem(kind="nsqlookupd_down", is_bad=True, server=each.url, text=text, weight=2)
+            yield replace(down, since=since.get(each.url, NEVER))
         for reason in each.unusable:
             text = f"An nsqd registered there cannot be asked: {reason}."
             yield Problem(kind="unusable", server=each.url, text=text)
     for nsqd in survey.nsqds:
-        yield from _of_nsqd(survey, nsqd)
+        for problem in _of_nsqd(survey, nsqd):
+            is_down = problem.kind == "nsqd_down"
+            yield replace(problem, since=since.get(problem.server, NEVER)) if is_down else problem
 
 
 def _of_nsqd(survey: Survey, nsqd: NsqdSurvey) -> Iterator[Problem]:

@@ -365,9 +365,9 @@ SITUATIONS = [
     ("requeued", "requeues", "nothing was finished meanwhile: their handlers fail.*Since", LATE),
     ("grows", "growing", r"The depth grew by .*Since", GROWTH),
     ("overflows", "overflows", "nsqd drops further messages.*Since", GROWTH),
-    ("down", "down", "This nsqd does not answer", LATE),
-    ("hung", "down", "This nsqd does not answer", LATE),
-    ("lookup-down", "down", "This nsqlookupd does not answer", LATE),
+    ("down", "down", "This nsqd does not answer.*Since", LATE),
+    ("hung", "down", "This nsqd does not answer.*Since", LATE),
+    ("lookup-down", "down", "This nsqlookupd does not answer.*Since", LATE),
     ("shy", "not registered", "consumers that ask there alone miss it", LATE),
 ]
 
