@@ -11,7 +11,7 @@ import html
 import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -102,7 +102,7 @@ async def publish_steadily(server: Server, topic: str, every: float, count: int 
 
 def consumer(
     server: Server, topic: str, channel: str = "c", *, msg_timeout: float = 600.0, max_in_flight: int = 5
-) -> nsq.Consumer:
+) -> AbstractAsyncContextManager[nsq.Consumer]:
     return nsq.consume(
         topic,
         channel,

@@ -125,8 +125,8 @@ def test_an_nsqd_is_idle_where_messages_wait_and_none_is_finished() -> None:
             )
             for url, depth in depths.items()
         }
-        nodes = {"t": {url: {"c": (0, 0, 0, 0, count)} for url, count in finished.items()}}
-        figures = Figures(sums={KEY: Counts()}, nodes=nodes)
+        figures = Figures(sums={KEY: Counts()})
+        figures.nodes["t"] = {url: {"c": (0, 0, 0, 0, count)} for url, count in finished.items()}
         return activities.update([topic_totals("t", rows)], figures, time)[KEY].idle_on
 
     assert poll(1000, {"a": 5, "b": 5}, {"a": 1, "b": 1}) == {"a": 1000, "b": 1000}
