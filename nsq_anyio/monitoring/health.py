@@ -41,6 +41,28 @@ _LABELS = {
     "nsqd_without_consumers": "no consumers",
 }
 
+ALERTS: Mapping[str, tuple[str, ...]] = {
+    "nsqlookupd_down": ("NsqlookupdDown",),
+    "unusable": ("NsqdUnusable",),
+    "nsqd_down": ("NsqdDown",),
+    "unhealthy": ("NsqdUnhealthy",),
+    "not_registered": ("NsqdNotRegistered",),
+    "topic_not_registered": ("NsqTopicsNotRegistered",),
+    "no_channels": ("NsqTopicWithoutChannels",),
+    "paused": ("NsqTopicPaused", "NsqChannelPaused"),
+    "no_consumers": ("NsqChannelWithoutConsumers",),
+    "stalled": ("NsqChannelStalled",),
+    "holding": ("NsqChannelUnanswered",),
+    "overflows": ("NsqChannelOverflows",),
+    "tombstoned": ("NsqTopicTombstoned",),
+    "growing": ("NsqChannelBacklogGrows", "NsqChannelBacklogGrowsSlowly"),
+    "requeues": ("NsqChannelRequeues", "NsqChannelFails"),
+    "timeouts": ("NsqChannelTimeouts",),
+    "channel_missing": ("NsqChannelMissing",),
+    "nsqd_without_consumers": ("NsqNsqdWithoutConsumers",),
+}
+"""The alerts of each kind, at least one, for the metrics of a cluster: docs/alert_rules.py."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -132,6 +154,12 @@ def _of_nsqd(survey: Survey, nsqd: NsqdSurvey) -> Iterator[Problem]:
 
 _LEAST_GROWTH = 100
 """A depth that grows by fewer messages is no problem yet."""
+
+_LEAST_SHARE = 0.01
+"""Neither is one that grows by a smaller part of itself."""
+
+_FULL = 0.98
+"""The least part of its highest depth that a full queue always has."""
 
 _REMEMBERED = 600.0
 """The seconds for which failures that are over are still shown."""
@@ -277,7 +305,7 @@ def _growing(key: Key, channel: ChannelStats, trend: Trend) -> Problem | None:
             "memory is full, and nsqd drops further messages of an ephemeral channel."
         )
         return _on_channel(key, "overflows", text, channel.depth, is_bad=True)
-    if trend.growth >= max(_LEAST_GROWTH, 0.01 * trend.depths[0]):
+    if trend.growth >= max(_LEAST_GROWTH, _LEAST_SHARE * trend.depths[0]):
         rate = trend.growth / trend.seconds
         text = (
             f"The depth grew by {trend.growth:,.0f} {over}, to {channel.depth:,}: "
@@ -306,7 +334,7 @@ def _is_full(channel: ChannelStats, trend: Trend) -> bool:
         trend.seconds >= LEAST_SECONDS
         and trend.ingress > 0
         and highest >= _LEAST_GROWTH
-        and lowest >= 0.98 * highest
+        and lowest >= _FULL * highest
         and not channel.backend_depth
     )
 
