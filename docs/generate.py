@@ -1,4 +1,4 @@
-"""Write the tables of options, the reference and the tree of the code into the pages: ``python docs/generate.py``.
+"""Write the tables of options, the reference, the tree of the code and the alerts: ``python docs/generate.py``.
 
 A page says in a comment what stands there:
 
@@ -9,7 +9,8 @@ A page says in a comment what stands there:
     nsq_anyio.Consumer: members
     -->
 
-What follows, up to ``<!-- end -->``, is replaced. The tests fail when it is stale.
+What follows, up to ``<!-- end -->``, is replaced. The alerts are a file of their own. The tests fail when
+something is stale.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from textwrap import wrap
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
+import alert_rules
 import api
 from option_tables import table
 
@@ -73,10 +75,11 @@ class Places:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Yield the pages with something generated, and what must stand in them.
+    """Yield the files with something generated, and what must stand in them.
 
     :raises LookupError: if a docstring names what no page shows
     """
+    yield DOCS / "prometheus-alerts.yml", alert_rules.text()
     texts = {
         path: path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md")) if "_build" not in path.parts
     }

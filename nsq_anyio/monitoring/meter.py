@@ -16,8 +16,9 @@ from .snapshot import Counts, Figures, Key, Rates
 _Measures: TypeAlias = dict[str, tuple[int, int, int, int, int, int, int]]
 """The figures of a topic on one nsqd, under "", and of its channels, by name.
 
-Each has the values of `Counts`, then the backlog, then how many messages have left, as the others tell it: one
-that nsqd moves while it counts is seen twice or not at all, so this may decrease. The highest is what `Counts` has.
+Each has the values of `Counts`, then the backlog, then how many messages have left by these figures. nsqd may
+move a message while it counts, and so count it twice or not at all: the last figure may decrease. Its highest
+value so far is ``finished``.
 """
 
 _NOTHING: _Measures = {}

@@ -59,8 +59,8 @@ class Figures:
 
     :ivar rates: since the last answer of each nsqd; missing until an nsqd has answered twice
     :ivar sums: the counters over all nsqds. They never decrease while any nsqd has the topic or channel
-    :ivar nodes: the counters of each nsqd, by topic, then by the nsqd's URL, then by channel. Each begins with
-        the values of `Counts`, and with zero when the nsqd restarts
+    :ivar nodes: the counters of each nsqd, by topic, then by the nsqd's URL, then by channel: the values of
+        `Counts` come first. They begin at zero when the nsqd restarts
     """
 
     rates: dict[Key, Rates] = field(default_factory=dict[Key, Rates])

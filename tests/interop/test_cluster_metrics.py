@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.instrumentation.prometheus import ClusterCollector, ClusterLabels
+from nsq_anyio.instrumentation.prometheus import ClusterCollector, ClusterLabels, Exposition
 from nsq_anyio.monitoring import Poller
 
+from ..promtool import check_metrics
 from .cluster import Cluster, Kind, Server
 from .observe import LIMIT, PROMPT, until_told
 
@@ -34,6 +36,10 @@ class Scraper:
             await self.poller.after(self.poller.last)
             while not is_so(self):
                 await self.poller.after(self.poller.last)
+
+    async def text(self) -> tuple[bytes, str]:
+        """Return what ``/metrics`` has, and its content type."""
+        return await Exposition(self.poller, self._collector).text()
 
     def __call__(self, name: str, **labels: str) -> float | None:
         """Return the value of the series of exactly these labels, if there is one."""
@@ -176,7 +182,10 @@ async def test_an_nsqd_that_hangs_costs_its_time_limit_and_hides_nobody(cluster:
 
 
 async def test_latencies_that_nsqd_measures(cluster: Cluster) -> None:
-    options: dict[str, Any] = {"e2e_processing_latency_percentile": "0.99,0.5"}
+    options: dict[str, Any] = {
+        "e2e_processing_latency_percentile": "0.99,0.5",
+        "e2e_processing_latency_window_time": "1m",
+    }
     nsqd = await cluster.nsqd("real", channels={"clicks": ["c"]}, **options)
     await nsqd.publish("clicks", *[b"m"] * 10)
     async with nsq.consume("clicks", "c", nsqd=nsqd.tcp_address, connection=PROMPT) as consumer:
@@ -187,3 +196,7 @@ async def test_latencies_that_nsqd_measures(cluster: Cluster) -> None:
         at = {"topic": "clicks", "channel": "c", "quantile": "0.99"}
         await scrape.until(lambda scrape: (scrape("channel_e2e_latency_seconds", **at) or 0) > 0)
         assert scrape("topic_e2e_latency_seconds", topic="clicks", quantile="0.5") is not None
+        assert scrape("channel_messages_finished_total", topic="clicks", channel="c") == 10
+        text, _ = await scrape.text()
+        assert b"nsq_channel_e2e_latency_seconds{" in text
+        await anyio.to_thread.run_sync(check_metrics, text)

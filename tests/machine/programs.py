@@ -41,6 +41,7 @@ NEEDS = (
     Need("Chromium", "chromium", ("browser",), any_of("chromium", "chromium-browser", "google-chrome")),
     Need("zsh", "zsh", (), any_of("zsh")),
     Need("fish", "fish", (), any_of("fish")),
+    Need("promtool", "prometheus", (), any_of("promtool")),
     Need("a C compiler", "gcc", ("codec",), any_of("cc")),
     Need("the headers of Python", "python3-dev", ("codec",), has_headers),
     Need("Java 17 or later", "default-jre-headless", SPARK, any_of("java")),
@@ -59,7 +60,7 @@ def report(needs: list[Need], sessions: list[str]) -> str:
     """Return what is missing, how to install it, and how to run the sessions that do without."""
     packages = " ".join(need.package for need in needs)
     failing = {name for need in needs for name in need.sessions}
-    lines = [f"  {need.name}, for {' '.join(need.sessions) or 'some tests of commands'}" for need in needs]
+    lines = [f"  {need.name}, for {' '.join(need.sessions) or 'single tests'}" for need in needs]
     lines = [
         "These programs are missing:",
         *lines,

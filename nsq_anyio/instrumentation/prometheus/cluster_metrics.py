@@ -32,7 +32,7 @@ TOMBSTONED: Final = (
     Metric(
         "nsq_topic_tombstoned_messages",
         "gauge",
-        "Messages that wait there, in the topic and in its channels.",
+        "Messages of such a topic that wait on the nsqd, with those of its channels.",
         _TOPIC,
     ),
 )
