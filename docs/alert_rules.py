@@ -218,6 +218,24 @@ and (sum by (topic, channel) (increase(nsq_channel_messages_finished_total[{STIL
         "their RDY count is 0: they back off or have paused; their logs say why.",
     ),
     Rule(
+        name="NsqNsqdStalled",
+        expr=f"""
+(max by (topic, channel, nsqd) (
+  (nsq_channel_depth_messages > 0)
+  and (increase(nsq_channel_messages_finished_total[{STILL}]) == 0)
+  and (nsq_channel_clients > 0)
+  unless nsq_channel_paused == 1
+))
+and on (topic, channel) (sum by (topic, channel) (increase(nsq_channel_messages_finished_total[{STILL}])) > 0)
+""",
+        lasting=STILL_FOR,
+        severity="warning",
+        summary=f"{COUNT} messages wait in {CHANNEL} on nsqd {{{{ $labels.nsqd }}}}, whose consumers have finished none "
+        f"for {_SHORT / 60:.0f} minutes",
+        description="Elsewhere the channel moves. If messages are in flight there, a consumer hangs: restart it. If none "
+        "is, its RDY count is 0 there: it may hold fewer messages than it has connections; raise its max_in_flight.",
+    ),
+    Rule(
         name="NsqChannelUnanswered",
         expr=f"""
 (sum by (topic, channel) (nsq_channel_in_flight_messages) > 0)

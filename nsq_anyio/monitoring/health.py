@@ -61,6 +61,7 @@ ALERTS: Mapping[str, tuple[str, ...]] = {
     "timeouts": ("NsqChannelTimeouts",),
     "channel_missing": ("NsqChannelMissing",),
     "nsqd_without_consumers": ("NsqNsqdWithoutConsumers",),
+    "nsqd_stalled": ("NsqNsqdStalled",),
 }
 """The alerts of each kind, at least one, for the metrics of a cluster: docs/alert_rules.py."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from nsq_anyio.http import ChannelStats, Node, NsqdSurvey, NsqlookupdSurvey, Stats, Survey, TopicStats
 from nsq_anyio.monitoring import Figures, Problem, Snapshot, Trend, problems, trend
-from nsq_anyio.monitoring.health import unknown
+from nsq_anyio.monitoring.health import _LABELS, ALERTS, unknown
 from nsq_anyio.monitoring.history import MEASURES, Series
 from nsq_anyio.monitoring.snapshot import Activity, Episode
 
@@ -62,6 +62,10 @@ def kinds(of: Snapshot, trend: Trend | None = None) -> list[tuple[str, bool]]:
 
 def steady(depth: float = 0.0, **rates: float) -> Trend:
     return Trend(seconds=300.0, depths=[depth] * 20, **rates)
+
+
+def test_each_kind_has_alerts() -> None:
+    assert ALERTS.keys() == _LABELS.keys()
 
 
 def test_nothing_is_wrong_with_an_idle_or_a_busy_cluster() -> None:
