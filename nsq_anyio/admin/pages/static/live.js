@@ -67,7 +67,7 @@ export function startLive() {
     // The worker tells of each event and each failure; this one is frozen or has crashed.
     if (stream instanceof SharedStream && now > told + patience(within) + 3) useOwn();
     const isOld = now > lost + GRACE || now > heard + patience(within) + 1 || failing.size || serverNow() > shown() + 2 * interval + 15;
-    const text = isOld ? `Old: nothing new since ${clock.format((shown() || serverNow()) * 1000)}. Trying again …` : "";
+    const text = isOld ? `Old: nothing new since ${clock.format((shown() || serverNow()) * 1000)}, trying again` : "";
     if (connection.textContent !== text) connection.textContent = text;
     document.body.classList.toggle("stale", isOld);
   };
