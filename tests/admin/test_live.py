@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import anyio
 import httpx
@@ -37,7 +38,9 @@ async def test_viewers_get_events_and_history() -> None:
                 head, _, events = sent.decode().partition("\r\n\r\n")
                 assert "content-type: text/event-stream" in head.lower()
                 assert "x-content-type-options: nosniff" in head.lower()
-                numbers = [json.loads(each)["number"] for each in re.findall(r"data: (\{.*\})", events)]
+                numbers = [
+                    json.loads(each)["number"] for each in re.findall(r"event: poll\n.*\ndata: (.*)", events)
+                ]
                 assert len(numbers) >= 3
                 assert numbers == sorted(set(numbers))
                 series = (await client.get("/history", params={"topic": "clicks"})).json()
@@ -46,6 +49,33 @@ async def test_viewers_get_events_and_history() -> None:
                 assert (await client.get("/history", params={"topic": "none"})).json()["times"] == []
                 refused = await client.get("/events", headers={"Host": "evil.example"})
                 assert refused.status_code == 403
+
+
+async def test_viewers_see_that_a_stream_lives_between_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nsq_anyio.admin.live.KEEP_ALIVE_INTERVAL", 0.05)
+    monkeypatch.setattr("nsq_anyio.serving.asgi.KEEP_ALIVE_INTERVAL", 0.05)
+    async with cluster() as (url, _):
+        application = app(url, options=AdminOptions(poll_interval=60))
+        async with (
+            application,
+            await open_listener("127.0.0.1", 0) as listener,
+            background_tasks() as tasks,
+            await anyio.connect_tcp("127.0.0.1", local_port(listener)) as stream,
+        ):
+            tasks.start_soon(serve_asgi, listener, application)
+            began = time.time()
+            await stream.send(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            sent = b""
+            with anyio.fail_after(10):
+                while sent.count(b"event: alive") < 4 or b"event: poll" not in sent:
+                    sent += await stream.receive()
+            events = re.findall(r"event: (\w+)\n(?:id: \d+\n)?data: (\{.*\})", sent.decode())
+            assert events[0][0] == "alive"
+            assert [kind for kind, _ in events].count("poll") == 1
+            for kind, data in events:
+                if kind == "alive":
+                    assert json.loads(data)["within"] == 0.05
+                    assert began - 1 <= json.loads(data)["time"] <= time.time()
 
 
 async def test_an_application_that_is_not_open_has_no_live_views() -> None:

@@ -12,7 +12,7 @@ from anyio.abc import SocketStream
 
 Fault: TypeAlias = Literal["", "hole", "buffering", "502"]
 
-_BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: 3\r\nConnection: close\r\n\r\n502"
+_BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _STREAM = re.compile(rb"GET \S*/events ")
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -29,11 +29,14 @@ class Proxy:
         self.streams = 0
         self._dashboard_port = dashboard_port
         self._fault: Fault = ""
+        self._changed = anyio.Event()
         self._open: set[_Connection] = set()
 
     async def set(self, fault: Fault) -> None:
         """Have a fault from now on. A gateway that answers 502 has lost its connections."""
         self._fault = fault
+        self._changed.set()
+        self._changed = anyio.Event()
         if fault == "502":
             for each in self._open:
                 each.scope.cancel()
@@ -56,7 +59,9 @@ class Proxy:
             self._open.discard(connection)
             self.streams -= connection.is_stream
 
-    async def _pass_requests(self, connection: _Connection, client: SocketStream, server: SocketStream) -> None:
+    async def _pass_requests(
+        self, connection: _Connection, client: SocketStream, server: SocketStream
+    ) -> None:
         try:
             async for data in client:
                 self.streams -= connection.is_stream
@@ -83,7 +88,7 @@ class Proxy:
     async def _repaired(self, fault: Fault) -> None:
         """Wait as long as there is a fault. Like TCP, the proxy passes on later what it has held."""
         while self._fault == fault:
-            await anyio.sleep(0.05)
+            await self._changed.wait()
 
 
 class _Connection:

@@ -25,7 +25,7 @@ an action, is an `Endpoint` and a line in ``ENDPOINTS``. A keyboard shortcut is 
 in ``_help.html``.
 
 ``layout`` is ``base.html``, or ``fragment.html`` for htmx, which asks for the part that a poll replaces. The
-browser morphs that part; elements with ``data-keep`` stay. ``static/live.js`` opens the stream of events and
+browser morphs that part; elements with ``data-keep`` stay. ``static/live.js`` joins the stream of events and
 triggers ``poll``, on which that part and the charts reload. Scripts take the query from the browser's address
 bar, because the search field outlives polls.
 """

@@ -40,8 +40,8 @@ class Charts {
   #span = Number(sessionStorage.getItem("nsq-span")) || 3600;
   #history = null;
   #plots = [];
-  #ended = new AbortController();
   #isLoading = false;
+  #isOver = false;
 
   constructor(section) {
     this.section = section;
@@ -70,20 +70,23 @@ class Charts {
     if (this.#isLoading) return;
     this.#isLoading = true;
     try {
-      const signal = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(FETCH_TIMEOUT * 1000)]);
-      const reply = await fetch(this.section.dataset.history, { signal });
+      const reply = await fetch(this.section.dataset.history, { signal: AbortSignal.timeout(FETCH_TIMEOUT * 1000) });
       if (!reply.ok) throw new Error(`status ${reply.status}`);
-      this.#show(await reply.json());
+      const history = await reply.json();
+      if (this.#isOver) return;
+      this.#show(history);
       failing.delete("charts");
-    } catch {
-      if (!this.#ended.signal.aborted) failing.add("charts"); // The page says so.
+    } catch (error) {
+      if (this.#isOver) return;
+      failing.add("charts"); // The page says so.
+      console.info("The charts are not new:", error);
     } finally {
       this.#isLoading = false;
     }
   }
 
   end() {
-    this.#ended.abort();
+    this.#isOver = true;
     failing.delete("charts");
     for (const plot of this.#plots) plot.destroy();
   }

@@ -8,7 +8,6 @@ import { clock } from "./times.js";
 // All in seconds.
 const LEAVE_AFTER = 10; // in which a hidden page may come back
 const GRACE = 2; // for a connection that is made again at once
-const WORKER_PATIENCE = 20; // longer than a shared stream that has failed is silent
 export const FETCH_TIMEOUT = 10; // for parts of a page
 const FORM_TIMEOUT = 60; // for dialogs, which ask and tell servers
 
@@ -22,7 +21,7 @@ const status = () => document.getElementById("status");
 const shown = () => Date.parse(status().querySelector("time")?.dateTime) / 1000;
 
 export function startLive() {
-  hear(shown());
+  hear(shown() || 0);
   watchFetches();
 
   const connection = document.getElementById("connection");
@@ -65,9 +64,10 @@ export function startLive() {
   const judge = () => {
     const now = seconds();
     if (!isJoined || now < joined + GRACE) return;
-    if (stream instanceof SharedStream && now > told + WORKER_PATIENCE) useOwn();
+    // The worker tells of each event and each failure; this one is frozen or has crashed.
+    if (stream instanceof SharedStream && now > told + patience(within) + 3) useOwn();
     const isOld = now > lost + GRACE || now > heard + patience(within) + 1 || failing.size || serverNow() > shown() + 2 * interval + 15;
-    const text = isOld ? `Old: nothing new since ${clock.format((shown() || serverNow()) * 1000)}. Trying again …` : "";
+    const text = isOld ? `Old: nothing new since ${clock.format((shown() || serverNow()) * 1000)}, trying again` : "";
     if (connection.textContent !== text) connection.textContent = text;
     document.body.classList.toggle("stale", isOld);
   };
