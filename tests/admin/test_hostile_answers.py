@@ -87,9 +87,7 @@ async def test_no_page_or_log_line_holds_a_long_text(caplog: pytest.LogCaptureFi
 
 async def test_very_many_unusable_nsqds_are_logged_on_a_short_line(caplog: pytest.LogCaptureFixture) -> None:
     async with fake() as lookupd, fake() as nsqd:
-        producers = [
-            {"broadcast_address": f"not an address {number}", "topics": []} for number in range(5000)
-        ]
+        producers = [{"broadcast_address": f"not an address {number}"} for number in range(5000)]
         nsqd.answers = as_nsqd()
         known = {"broadcast_address": "127.0.0.1", "http_port": nsqd.port}
         lookupd.answers["/lookup"] = json.dumps({"channels": [], "producers": [known, *producers]}).encode()
