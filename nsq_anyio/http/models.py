@@ -11,7 +11,7 @@ from itertools import compress
 
 from ..address import Address, host_port
 from ..errors import HTTPInvalidReply, InvalidAddress
-from .reply import Fields
+from .reply import Fields, bounded_text
 from .url import ServerURL
 
 __all__ = [
@@ -133,7 +133,9 @@ class Registration:
 def read_registrations(value: object) -> dict[str, tuple[Registration, ...]]:
     """Read the reply of ``/debug``."""
     reply = Fields(value, "debug")
-    return {key: tuple(map(Registration.read, reply.children(key, lenient=True))) for key in reply}
+    return {
+        bounded_text(key): tuple(map(Registration.read, reply.children(key, lenient=True))) for key in reply
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,10 @@ _NAMES: dict[type, str] = {str: "a string", int: "an integer", float: "a number"
 
 _MAX_SHOWN_LENGTH = 200
 
+MAX_TEXT = 256
+"""The most characters of a text. NSQ's names have up to 64 and host names 253. Other texts have no bound: a
+client chooses them, and nsqd passes them on."""
+
 
 def parse_json(body: bytes, *, most_values: int | None = None) -> object:
     """Parse a reply.
@@ -181,17 +185,25 @@ class Fields:
                 return default
             place = f"{self.place}.{name}" if index is None else f"{self.place}.{name}[{index}]"
             raise ValueError(f"{place} is not {_NAMES[kind]}")
-        if isinstance(value, str) and not value.isascii():
-            # A lone surrogate, which JSON can escape, could not be printed or written later.
-            return cast("T", value.encode("utf-8", "replace").decode("utf-8"))
-        return value
+        return cast("T", bounded_text(value)) if isinstance(value, str) else value
+
+
+def bounded_text(text: str) -> str:
+    """Return a text that pages, logs and metrics can hold: the beginning of one that is too long."""
+    if len(text) > MAX_TEXT:
+        text = f"{text[: MAX_TEXT - 1]}…"
+    # A lone surrogate, which JSON can escape, could not be printed or written later.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _are_plain(elements: Sequence[object], kind: type[object]) -> bool:
     """Return whether no element needs a conversion, which is the usual case."""
     if {*map(type, elements)} != {kind}:
         return False
-    return kind is not str or "".join(cast("Sequence[str]", elements)).isascii()
+    if kind is not str:
+        return True
+    texts = cast("Sequence[str]", elements)
+    return max(map(len, texts)) <= MAX_TEXT and "".join(texts).isascii()
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..protocol.deep_json import no_constant
 from .cpu_time import run_in_thread
-from .reply import MAX_INTEGER, MIN_INTEGER, Fields, Reply, parse_json
+from .reply import MAX_INTEGER, MAX_TEXT, MIN_INTEGER, Fields, Reply, parse_json
 from .stats import ChannelStats, Stats, TopicStats
 
 _MARK = b'{"topic_name":'
@@ -157,6 +157,7 @@ def _plain_topic(text: bytes) -> TopicStats | None:
     if (
         latency != _NOT_MEASURED
         or {*map(type, names)} != _TEXT
+        or max(map(len, names)) > MAX_TEXT
         or {*map(type, flags)} != _FLAG
         or {*map(type, all_counts)} != _INTEGER
         or min(all_counts) < MIN_INTEGER

@@ -38,15 +38,20 @@ FATAL_CODES = PERMANENT_CODES | {
 }
 """nsqd closes the connection after these. An unknown code counts as fatal too."""
 
+_MAX_ERROR = 1024
+"""Bytes. nsqd's own texts have at most a few hundred; a frame may have megabytes."""
+
 _MESSAGE_ID = re.compile(r"(?:FIN|REQ|TOUCH) ([!-~]{16}) failed")
 
 
 def parse_error(data: bytes, *, handshake: bool = False) -> ServerError:
     """Parse the data of an error frame: ``CODE`` or ``CODE text``.
 
+    Of a long text, only the beginning is kept, which can be shown and logged.
+
     :param handshake: whether the frame answers IDENTIFY, AUTH or SUB, for which some codes are permanent
     """
-    code, _, detail = data.decode("utf-8", "backslashreplace").partition(" ")
+    code, _, detail = data[:_MAX_ERROR].decode("utf-8", "backslashreplace").partition(" ")
     if handshake and code in PERMANENT_CODES:
         return PermanentRefusal(code, detail)
     return ServerError(code, detail, fatal=code not in FAILED_RESPONSE_CODES)

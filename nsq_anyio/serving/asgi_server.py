@@ -50,8 +50,8 @@ async def serve_asgi(
     places = Places(most_places())
 
     async def serve(stream: SocketStream) -> None:
-        remote = remote_address(stream)
         async with stream:
+            remote = remote_address(stream)
             with places.taken("" if remote is None else remote.host) as place:
                 if place is not None:
                     await _Connection(stream, app, patience, place, max_body_size, remote).run()

@@ -71,8 +71,8 @@ def http_service(
     places = Places(most_places())
 
     async def serve(stream: ByteStream) -> None:
-        remote = remote_address(stream)
         async with stream:
+            remote = remote_address(stream)
             with places.taken("" if remote is None else remote.host) as place:
                 if place is None:
                     return

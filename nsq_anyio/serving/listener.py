@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
@@ -213,6 +213,12 @@ def local_port(listener: MultiListener[SocketStream]) -> int:
     return port
 
 
+def local_hosts(listener: MultiListener[SocketStream]) -> list[str]:
+    """Return the addresses of ``listener``, without the port."""
+    addresses = [each.extra(SocketAttribute.local_address) for each in listener.listeners]  # noqa: S610
+    return [str(address[0]) for address in addresses]
+
+
 def reachable_host(host: str) -> str:
     """Return the name by which others reach a listener on ``host``; for all interfaces, this host's name."""
     return socket.gethostname() if host in _ALL_INTERFACES else host
@@ -254,7 +260,7 @@ async def _accept(
 def remote_address(stream: ByteStream) -> Remote | None:
     """Return the peer's address; None if the peer left before it was accepted."""
     try:
-        remote = stream.extra_attributes.get(SocketAttribute.remote_address)
+        remote = cast("SocketStream", stream).extra_attributes.get(SocketAttribute.remote_address)
     except AttributeError:  # anyio asks the socket, which is None in a transport that uvloop has closed
         return None
     if remote is None:

@@ -71,6 +71,32 @@ async def test_names_and_texts_of_servers_are_text_on_every_page() -> None:
             assert await crawl(client, path) > 5
 
 
+async def test_no_page_or_log_line_holds_a_long_text(caplog: pytest.LogCaptureFixture) -> None:
+    async with hostile_cluster("x" * 300_000) as (lookupd, nsqd), pages(lookupd.url) as client:
+        assert "/topics/clicks" in (await client.get("/topics")).text
+        for path in (*PATHS, f"/nodes/{nsqd.name}", "/metrics", "/api/nodes", "/api/topics/clicks"):
+            reply = await client.get(path)
+            assert len(reply.content) < 100_000, path
+        client.headers["HX-Request"] = "true"
+        for action in ("delete", "empty"):
+            form = {"action": action, "topic": "clicks"}
+            assert len((await client.get("/confirm", params=form)).content) < 100_000
+            assert len((await client.post("/actions", data={**form, "typed": "clicks"})).content) < 100_000
+    assert all(len(record.getMessage()) < 5_000 for record in caplog.records)
+
+
+async def test_very_many_unusable_nsqds_are_logged_on_a_short_line(caplog: pytest.LogCaptureFixture) -> None:
+    async with fake() as lookupd, fake() as nsqd:
+        producers = [{"broadcast_address": f"not an address {number}"} for number in range(5000)]
+        nsqd.answers = as_nsqd()
+        known = {"broadcast_address": "127.0.0.1", "http_port": nsqd.port}
+        lookupd.answers["/lookup"] = json.dumps({"channels": [], "producers": [known, *producers]}).encode()
+        async with pages(lookupd.url) as client:
+            reply = await client.get("/api/topics/clicks")
+            assert reply.json()["message"].endswith("and 4900 more")
+    assert all(len(record.getMessage()) < 50_000 for record in caplog.records)
+
+
 async def test_texts_of_servers_are_text_in_every_dialog() -> None:
     text = ""
     async with hostile_cluster() as (lookupd, nsqd), pages(lookupd.url) as client:

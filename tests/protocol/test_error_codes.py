@@ -90,3 +90,8 @@ def test_any_bytes_have_a_text(data: bytes, code: str, detail: str) -> None:
 )
 def test_the_id_of_the_message_whose_answer_failed(data: bytes, message_id: bytes | None) -> None:
     assert failed_message_id(parse_error(data)) == message_id
+
+
+def test_a_long_text_is_cut() -> None:
+    error = parse_error(b"E_INVALID " + b"x" * 16_000_000)
+    assert (error.code, len(str(error))) == ("E_INVALID", 1024)

@@ -33,6 +33,7 @@ T = TypeVar("T")
 Holders: TypeAlias = Callable[[str, str], Sequence[KnownNsqd]]
 """Returns the nsqds that had a topic, or its channel unless that is empty."""
 
+_MOST_LISTED = 100
 _UNUSABLE = "registered no usable HTTP address"
 
 
@@ -67,7 +68,7 @@ class ClusterInfo:
     def log_warnings(self) -> None:
         """Write the warnings to the log, if there are any."""
         if self.warnings:
-            _log.warning("%s", "; ".join(self.warnings))
+            _log.warning("%s", listed(self.warnings, "; "))
 
     async def topics(self) -> list[str]:
         """List all topics, sorted."""
@@ -232,10 +233,11 @@ class ClusterInfo:
         return answers.values.values()
 
     def _judge(self, kind: str, errors: list[str], asked: int) -> None:
+        text = listed(errors, "\n")
         if len(errors) == asked:  # true if there is no server to ask, as in nsqadmin
-            raise UpstreamError(f"failed to query any {kind}: " + "\n".join(errors))
+            raise UpstreamError(f"failed to query any {kind}: {text}")
         if errors:
-            self.warnings.append("\n".join(errors))
+            self.warnings.append(text)
 
     def _note(self, kind: ServerKind, answers: Answers[None], names: Mapping[str, str] | None = None) -> None:
         self.warnings += map(_text, answers.failures.values())
@@ -265,6 +267,13 @@ def _is_absence(error: HTTPError | None) -> bool:
 
 def _unusable(nsqds: Iterable[KnownNsqd]) -> list[str]:
     return [f"nsqd {nsqd.name!r} {_UNUSABLE}" for nsqd in nsqds if not nsqd.url]
+
+
+def listed(problems: Sequence[str], separator: str) -> str:
+    """Join problems. Anybody can register nsqds that cause them, so there may be very many."""
+    more = len(problems) - _MOST_LISTED
+    shown = separator.join(problems[:_MOST_LISTED])
+    return f"{shown}{separator}and {more} more" if more > 0 else shown
 
 
 def _text(error: HTTPError) -> str:

@@ -16,7 +16,7 @@ from ...serving.nsq_router import parameters
 from ..access import Access
 from ..actions import Actions, Command, is_action
 from ..upstream import Purpose, Upstream
-from .cluster_info import ClusterInfo, UnknownNode, UpstreamError
+from .cluster_info import ClusterInfo, UnknownNode, UpstreamError, listed
 from .configuration import MAX_VALUE_SIZE, Configuration
 from .nsqds import described, out_of_date
 from .statistics import channel_total, topic_total
@@ -223,7 +223,7 @@ def _answer(value: dict[str, object], cluster: ClusterInfo) -> Response:
 
 
 def _message(cluster: ClusterInfo, separator: str) -> str:
-    return f"WARNING: {separator.join(cluster.warnings)}" if cluster.warnings else ""
+    return f"WARNING: {listed(cluster.warnings, separator)}" if cluster.warnings else ""
 
 
 def _check_name(name: str, code: str) -> str:

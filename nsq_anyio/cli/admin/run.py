@@ -9,13 +9,10 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from anyio.abc import SocketAttribute, SocketStream
-from anyio.streams.stapled import MultiListener
-
 from ...address import Address, ListenAddress
 from ...admin import AdminOptions, app
 from ...serving.asgi_server import serve_asgi
-from ...serving.listener import local_port, open_listener
+from ...serving.listener import local_hosts, local_port, open_listener
 from ...tasks import background_tasks
 
 _log = logging.getLogger(__name__)
@@ -53,7 +50,7 @@ async def start(
     """
     listener = await servers.enter_async_context(await open_listener(*address))
     if not options.allowed_hosts:
-        options = replace(options, allowed_hosts=_names_of_loopback(address.host, listener))
+        options = replace(options, allowed_hosts=_names_of_loopback(address.host, local_hosts(listener)))
     application = await servers.enter_async_context(app(nsqlookupd, nsqd, options=options))
     tasks = await servers.enter_async_context(background_tasks())
     tasks.start_soon(lambda: serve_asgi(listener, application, max_body_size=_MAX_BODY_SIZE))
@@ -62,17 +59,16 @@ async def start(
     return listening
 
 
-def _names_of_loopback(host: str, listener: MultiListener[SocketStream]) -> Sequence[str]:
-    """Return the names of a listener on loopback addresses, or nothing for another.
+def _names_of_loopback(host: str, addresses: Sequence[str]) -> Sequence[str]:
+    """Return the names of a listener on loopback addresses alone, or nothing for another.
 
     A page of another site can give its own name this machine's address (DNS rebinding), and then read all
     that the dashboard shows to this machine's users. The host of ``--http-address`` does not say whether it
     is loopback: it may be any name, or any spelling of an address.
 
     :param host: the host that was asked for
+    :param addresses: the addresses that are listened on
     """
-    sockets = [each.extra_attributes[SocketAttribute.local_address]() for each in listener.listeners]
-    addresses = [str(address[0]) for address in sockets]
     if not all(ipaddress.ip_address(address).is_loopback for address in addresses):
         return ()
     return ("localhost", "127.0.0.1", "::1", host, *addresses)

@@ -66,10 +66,11 @@ class Demanding:
             yield
 
 
-async def watch(on: Demanding, *, found: bool, tls: nsq.TLSOptions | bool, **options: bool) -> str:
+async def watch(on: Demanding, *, found: bool, tls: nsq.TLSOptions | bool, may_find: bool = False) -> str:
     """Watch the topic, and list its letters; return why not, or an empty text."""
     on.secrets.clear()
-    given = AdminOptions(connection=nsq.ConnectionOptions(auth_secret=SECRET, tls=tls), **options)
+    connection = nsq.ConnectionOptions(auth_secret=SECRET, tls=tls)
+    given = AdminOptions(connection=connection, auth_discovered=may_find)
     upstream = Upstream((on.nsqlookupd,) if found else (), () if found else (on.nsqd,), given)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(upstream.opened())
@@ -95,13 +96,13 @@ async def test_who_is_sent_the_secret(tls_files: TLSFiles) -> None:
     unverified = nsq.TLSOptions(verify=False)
     with anyio.fail_after(60):
         async with on.serving():
-            for found, tls, options in (
-                (False, False, {}),
-                (False, unverified, {}),
-                (True, own, {}),
-                (True, False, {"auth_discovered": True}),
+            for found, tls, may_find in (
+                (False, False, False),
+                (False, unverified, False),
+                (True, own, False),
+                (True, False, True),
             ):
-                assert await watch(on, found=found, tls=tls, **options) == ""
+                assert await watch(on, found=found, tls=tls, may_find=may_find) == ""
                 assert set(on.secrets) == {SECRET}
             for tls in (False, unverified):
                 assert "use --auth-discovered" in await watch(on, found=True, tls=tls)
