@@ -62,7 +62,8 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 @pytest.fixture
 def consumer(stage: Stage) -> Generator[None]:
     """A consumer of ``read/billing`` on the first nsqd that takes messages and never answers."""
-    with socket.create_connection(stage.nsqds[0].tcp_address.rsplit(":", 1)) as client:
+    host, _, port = stage.nsqds[0].tcp_address.rpartition(":")
+    with socket.create_connection((host, int(port))) as client:
         client.sendall(b"  V2SUB read billing\nRDY 3\n")
         until(lambda: stage.channel("read", "billing")["client_count"], "the consumer")
         yield
