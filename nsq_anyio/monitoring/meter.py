@@ -21,7 +21,7 @@ _ZERO = 0, 0, 0, 0, 0
 _STILL = Rates()
 
 
-class _Since(NamedTuple):
+class Since(NamedTuple):
     """The time since an nsqd's last answer, and whether it was restarted.
 
     :ivar seconds: from that answer to this one; 0 if this is the first
@@ -70,7 +70,7 @@ class Meter:
         :param topics: the result of ``survey.topics()``, if it is known. A topic that is the same object as
             before has not changed
         """
-        since: dict[str, _Since] = {}
+        since: dict[str, Since] = {}
         silent: set[str] = set()
         answers: dict[str, tuple[int, float]] = {}
         for each in survey.nsqds:
@@ -97,10 +97,10 @@ class Meter:
         return step.figures
 
 
-def _since(before: tuple[int, float] | None, answer: tuple[int, float]) -> _Since:
+def _since(before: tuple[int, float] | None, answer: tuple[int, float]) -> Since:
     if before is None:
-        return _Since(0.0, is_new=True, is_restarted=False)
-    return _Since(answer[1] - before[1], is_new=False, is_restarted=before[0] != answer[0])
+        return Since(0.0, is_new=True, is_restarted=False)
+    return Since(answer[1] - before[1], is_new=False, is_restarted=before[0] != answer[0])
 
 
 class _Step:
@@ -109,7 +109,7 @@ class _Step:
     :ivar figures: the figures of the topics so far
     """
 
-    def __init__(self, since: Mapping[str, _Since], silent: set[str]) -> None:
+    def __init__(self, since: Mapping[str, Since], silent: set[str]) -> None:
         self.figures = Figures()
         self._since = since
         self._silent = silent
@@ -135,7 +135,7 @@ class _Step:
             _keep(each, known.counters, counters)
         for url, row in totals.nodes.items():
             old = known.measures.get(url, _NOTHING)
-            new = measures[url] = old if nodes.get(url) is row else _measures(row)
+            new = measures[url] = old if nodes.get(url) is row else measures_of(row)
             _keep(new, known.counters, counters)
             since = self._since[url]
             if since.is_new:
@@ -145,7 +145,7 @@ class _Step:
                     for channel in new:
                         rates.setdefault(channel, [0.0, 0.0, 0.0, 0.0])
             else:
-                _advance(old, new, since, counters, rates)
+                advance(old, new, since, counters, rates)
         self.figures.rates.update({(name, channel): Rates(*values) for channel, values in rates.items()})
         return _topic(name, totals, measures, counters, known.counters)
 
@@ -180,7 +180,7 @@ def _topic(
     return _Topic(totals, measures, counters, sums)
 
 
-def _measures(row: TopicStats) -> _Measures:
+def measures_of(row: TopicStats) -> _Measures:
     found = {"": (row.message_count, row.message_bytes, 0, 0, row.depth)}
     for each in row.channels:
         backlog = each.depth + each.in_flight_count + each.deferred_count
@@ -204,10 +204,10 @@ def _begin(measures: _Measures, before: Mapping[str, list[int]], counters: Mappi
                 total[index] += values[index]
 
 
-def _advance(
+def advance(
     old: _Measures,
     new: _Measures,
-    since: _Since,
+    since: Since,
     counters: Mapping[str, list[int]],
     rates: dict[str, list[float]],
 ) -> None:
