@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from ..http import NsqdSurvey, Survey, TopicStats
-from .meter import Since, advance, measures_of
+from .meter import NOTHING, Since, advance, measures_of
 from .snapshot import LastAnswer, Rates
 
 
@@ -74,7 +74,7 @@ _LEAST_SECONDS = 0.001
 
 def _rates(before: TopicStats | None, now: TopicStats, since: Since) -> dict[str, list[float]]:
     """Return the rates of a topic, under "", and of its channels, in the order of `Rates`."""
-    old, new = {} if before is None else measures_of(before), measures_of(now)
+    old, new = NOTHING if before is None else measures_of(before), measures_of(now)
     rates: dict[str, list[float]] = {}
     advance(old, new, since, {channel: [0] * 4 for channel in new}, rates)
     return rates

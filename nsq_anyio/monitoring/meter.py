@@ -16,7 +16,7 @@ from .snapshot import Counts, Figures, Key, Rates
 _Measures: TypeAlias = Mapping[str, tuple[int, int, int, int, int]]
 """The figures of a topic on one nsqd, under "", and of its channels, by name: `Counts`, then the backlog."""
 
-_NOTHING: _Measures = {}
+NOTHING: _Measures = {}
 _ZERO = 0, 0, 0, 0, 0
 _STILL = Rates()
 
@@ -134,7 +134,7 @@ class _Step:
         for each in measures.values():
             _keep(each, known.counters, counters)
         for url, row in totals.nodes.items():
-            old = known.measures.get(url, _NOTHING)
+            old = known.measures.get(url, NOTHING)
             new = measures[url] = old if nodes.get(url) is row else measures_of(row)
             _keep(new, known.counters, counters)
             since = self._since[url]
