@@ -181,6 +181,7 @@ def _topic(
 
 
 def measures_of(row: TopicStats) -> _Measures:
+    """Return the measures of a topic on one nsqd, and of its channels."""
     found = {"": (row.message_count, row.message_bytes, 0, 0, row.depth)}
     for each in row.channels:
         backlog = each.depth + each.in_flight_count + each.deferred_count
