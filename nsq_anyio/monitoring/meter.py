@@ -21,12 +21,12 @@ move a message while it counts, and so count it twice or not at all: the last fi
 value so far is ``finished``.
 """
 
-_NOTHING: _Measures = {}
+NOTHING: _Measures = {}
 _ZERO = 0, 0, 0, 0, 0, 0, 0
 _STILL = Rates()
 
 
-class _Since(NamedTuple):
+class Since(NamedTuple):
     """The time since an nsqd's last answer, and whether it was restarted.
 
     :ivar seconds: from that answer to this one; 0 if this is the first
@@ -75,7 +75,7 @@ class Meter:
         :param topics: the result of ``survey.topics()``, if it is known. A topic that is the same object as
             before has not changed
         """
-        since: dict[str, _Since] = {}
+        since: dict[str, Since] = {}
         silent: set[str] = set()
         answers: dict[str, tuple[int, float]] = {}
         for each in survey.nsqds:
@@ -103,10 +103,10 @@ class Meter:
         return step.figures
 
 
-def _since(before: tuple[int, float] | None, answer: tuple[int, float]) -> _Since:
+def _since(before: tuple[int, float] | None, answer: tuple[int, float]) -> Since:
     if before is None:
-        return _Since(0.0, is_new=True, is_restarted=False)
-    return _Since(answer[1] - before[1], is_new=False, is_restarted=before[0] != answer[0])
+        return Since(0.0, is_new=True, is_restarted=False)
+    return Since(answer[1] - before[1], is_new=False, is_restarted=before[0] != answer[0])
 
 
 class _Step:
@@ -115,7 +115,7 @@ class _Step:
     :ivar figures: the figures of the topics so far
     """
 
-    def __init__(self, since: Mapping[str, _Since], silent: set[str]) -> None:
+    def __init__(self, since: Mapping[str, Since], silent: set[str]) -> None:
         self.figures = Figures()
         self._since = since
         self._silent = silent
@@ -140,10 +140,10 @@ class _Step:
         for each in measures.values():
             _keep(each, known.counters, counters)
         for url, row in totals.nodes.items():
-            old = known.measures.get(url, _NOTHING)
+            old = known.measures.get(url, NOTHING)
             since = self._since[url]
             is_same = nodes.get(url) is row and not since.is_restarted
-            new = measures[url] = old if is_same else _measures(row)
+            new = measures[url] = old if is_same else measures_of(row)
             _keep(new, known.counters, counters)
             if since.is_new:
                 _begin(new, known.counters, counters)
@@ -152,7 +152,7 @@ class _Step:
                     for channel in new:
                         rates.setdefault(channel, [0.0, 0.0, 0.0, 0.0])
             else:
-                _advance(old, new, since, counters, rates)
+                advance(old, new, since, counters, rates)
         self.figures.rates.update({(name, channel): Rates(*values) for channel, values in rates.items()})
         return _topic(name, totals, measures, counters, known.counters)
 
@@ -187,7 +187,8 @@ def _topic(
     return _Topic(totals, measures, counters, sums)
 
 
-def _measures(row: TopicStats) -> _Measures:
+def measures_of(row: TopicStats) -> _Measures:
+    """Return the measures of a topic on one nsqd, and of its channels."""
     messages, depth = row.message_count, row.depth
     left = max(messages - depth, 0)
     found = {"": (messages, row.message_bytes, 0, 0, left, depth, left)}
@@ -215,10 +216,10 @@ def _begin(measures: _Measures, before: Mapping[str, list[int]], counters: Mappi
                 total[index] += values[index]
 
 
-def _advance(
+def advance(
     old: _Measures,
     new: _Measures,
-    since: _Since,
+    since: Since,
     counters: Mapping[str, list[int]],
     rates: dict[str, list[float]],
 ) -> None:

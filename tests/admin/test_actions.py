@@ -232,9 +232,9 @@ async def test_a_server_without_the_channel_has_nothing_to_do() -> None:
 
 
 @asynccontextmanager
-async def one_down(**options: object) -> AsyncGenerator[tuple[Stage, str]]:
+async def one_down() -> AsyncGenerator[tuple[Stage, str]]:
     """A third nsqd that had ``clicks`` and ``archive`` is gone, and nsqlookupd has forgotten it."""
-    async with stage(**options) as here:
+    async with stage() as here:
         async with nsq.embedded.nsqd(lookupd_tcp_addresses=[here.lookupd.tcp_address]) as third:
             name = third.http_url.removeprefix("http://")
             async with nsq.http.Nsqd(third.http_url) as http:

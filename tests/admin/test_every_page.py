@@ -124,12 +124,12 @@ async def test_rates_are_those_of_each_nsqd_too() -> None:
     ]  # until the second poll
     stage = Stage(at(0, 100), at(5, 200))
     assert re.findall(r'<td class="n">([^<]*)</td>', await stage.text("/topics"))[:3] == ["7", "20", "20"]
-    for path in ("/topics/t", "/topics/t/c"):
+    for path in ("/topics/t", "/topics/t/c", "/nodes"):
         found = re.findall(r"(nsqd-\d:4151)</a>.*?</tr>", await stage.text(path), re.DOTALL)
         cells = dict(re.findall(r"(nsqd-\d:4151)</a>(.*?)</tr>", await stage.text(path), re.DOTALL))
         assert found == ["nsqd-1:4151", "nsqd-2:4151"]
         assert re.findall(r'<td class="n">([^<]*)</td>', cells["nsqd-1:4151"])[:2] == ["20", "20"]
-        assert "20" not in cells["nsqd-2:4151"]
+        assert ">20<" not in cells["nsqd-2:4151"]
 
 
 async def test_nsqds_that_do_not_answer_are_named_where_they_had_something() -> None:

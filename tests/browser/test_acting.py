@@ -179,6 +179,44 @@ def test_what_fails_on_one_node_is_told(page: Page, stage: Stage, dashboard: str
         assert stage.channel("half", "archive")["paused"]
 
 
+def test_what_comes_while_the_dialog_is_open_is_asked_about(
+    page: Page, stage: Stage, dashboard: str, watched: Watched
+) -> None:
+    watched.expected = ("409",)
+    make(stage, "filling", "archive")
+    stage.publish("filling", *[b"waits"] * 5)
+    visit(page, f"{dashboard}/topics/filling/archive")
+    press(page, "Empty")
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text("5 messages will be lost")
+    stage.publish("filling", *[b"more"] * 500)
+    dialog.locator("input[name=typed]").fill("archive")
+    dialog.get_by_role("button", name="Empty").click()
+    expect(dialog).to_contain_text("505 messages would be lost now, and 5 when you were asked")
+    assert stage.channel("filling", "archive")["depth"] == 505
+    confirm(page, "Empty", typed="archive")
+    assert stage.channel("filling", "archive")["depth"] == 0
+
+
+def test_an_nsqd_that_is_down_is_named_before_and_after(page: Page, stage: Stage, dashboard: str) -> None:
+    make(stage, "halved", "archive")
+    visit(page, f"{dashboard}/topics/halved/archive")
+    name = stage.nsqds[1].http_address
+    expect(page.locator("main")).to_contain_text(name)
+    stage.call(stage.nsqds[1].stop)
+    try:
+        expect(page.locator("main .note")).to_contain_text(f"{name} does not answer")
+        press(page, "Pause")
+        dialog = page.locator("#dialog")
+        expect(dialog).to_contain_text(f"{name} does not answer now, and had the channel before.")
+        confirm(page, "Pause")
+        expect(dialog).to_contain_text("in part only")
+        expect(dialog.locator("tr", has_text=name)).to_contain_text("It was not reached: connection refused")
+        expect(dialog).to_contain_text("Repeat this once it answers.")
+    finally:
+        stage.nsqds[1] = stage.start_nsqd(succeeding=stage.nsqds[1])
+
+
 def test_a_dead_letter_is_retried(page: Page, stage: Stage, dashboard: str) -> None:
     make(stage, "worked", "jobs")
     make(stage, "worked.dead", "retry")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsq_anyio.http import ChannelStats, Node, NsqdSurvey, Stats, Survey, TopicStats
-from nsq_anyio.monitoring.last_answers import LastAnswers, rates_on
+from nsq_anyio.monitoring.last_answers import UNKNOWN, LastAnswers, rates_on, total_rates
 from nsq_anyio.monitoring.snapshot import LastAnswer, Rates
 
 
@@ -38,3 +38,11 @@ def test_an_nsqd_has_rates_of_its_own() -> None:
     assert rates_on(nsqd("a", 50, began=2), last, "t")["c"].ingress == 10  # it was restarted
     assert rates_on(nsqd("a", 200), last, "other") == {}
     assert rates_on(nsqd("a", 200), None, "t") == {}
+
+
+def test_the_rates_of_an_nsqd_are_those_of_its_topics_and_channels() -> None:
+    before = nsqd("a", 100, depth=10)
+    assert total_rates(nsqd("a", 200, depth=60), LastAnswer(before, 5)) == Rates(ingress=20, egress=10)
+    assert total_rates(before, LastAnswer(before, 5)) == Rates()
+    assert total_rates(before, None) is UNKNOWN
+    assert total_rates(nsqd("a", error="refused"), LastAnswer(before, 5)) is UNKNOWN

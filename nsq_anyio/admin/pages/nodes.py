@@ -19,6 +19,8 @@ _COLUMNS: Columns[NodeRow] = {
     "depth": lambda row: row.depth,
     "in_flight": lambda row: row.in_flight,
     "messages": lambda row: row.messages,
+    "ingress": lambda row: row.rates.ingress,
+    "egress": lambda row: row.rates.egress,
     "known": lambda row: row.known_to,
     "answer": lambda row: row.seconds,
     "up": lambda row: row.up,

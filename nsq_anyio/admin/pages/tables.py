@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...http import ClientStats, Latency, Node, NsqdSurvey, Survey, TopicStats, Totals
-from ...monitoring import History, Problem, Snapshot, Trend, problems, trend
+from ...http import ClientStats, Latency, Node, NsqdSurvey, TopicStats, Totals
+from ...monitoring import History, Problem, Rates, Snapshot, Trend, problems, trend
 from ...monitoring.history import measured
+from ...monitoring.last_answers import total_rates
 from ...monitoring.snapshot import Key
 from ...names import is_ephemeral
 from ..api.nsqds import version_key
@@ -45,6 +46,7 @@ class NodeRow:
     :ivar error: why it did not answer; empty if it did
     :ivar seconds: how long its answer took
     :ivar up: its uptime in seconds
+    :ivar rates: its rates since its last answer
     :ivar known_to: how many nsqlookupds list it, of ``lookups``
     :ivar is_outdated: whether another nsqd has a newer version
     """
@@ -63,6 +65,7 @@ class NodeRow:
     depth: float
     in_flight: float
     messages: float
+    rates: Rates
     known_to: int
     lookups: int
     is_outdated: bool
@@ -76,17 +79,19 @@ class NodeRow:
         return "bad" if any(each.is_bad for each in self.problems) else "warn"
 
 
-def node_rows(survey: Survey, problems: Mapping[str, Sequence[Problem]]) -> list[NodeRow]:
+def node_rows(snapshot: Snapshot, problems: Mapping[str, Sequence[Problem]]) -> list[NodeRow]:
     """Return a row for each nsqd, sorted by host name.
 
     :param problems: by the URL of the nsqd
     """
+    survey = snapshot.survey
     versions = {each.node.url: each.stats.version or each.node.version for each in survey.nsqds}
     newest = max(map(version_key, versions.values()), default=())
     known = [{node.url for node in each.nodes} for each in survey.nsqlookupds]
     return [
         _row(
             each,
+            total_rates(each, snapshot.last_answers.get(each.node.url)),
             survey.time,
             versions[each.node.url],
             version_key(versions[each.node.url]) < newest,
@@ -100,6 +105,7 @@ def node_rows(survey: Survey, problems: Mapping[str, Sequence[Problem]]) -> list
 
 def _row(
     nsqd: NsqdSurvey,
+    rates: Rates,
     now: float,
     version: str,
     is_outdated: bool,
@@ -125,6 +131,7 @@ def _row(
         depth=unknown + sum(each.depth for each in channels) + sum(each.depth for each in stats.topics),
         in_flight=unknown + sum(each.in_flight_count for each in channels),
         messages=unknown + sum(topic.message_count for topic in stats.topics),
+        rates=rates,
         known_to=known_to,
         lookups=lookups,
         is_outdated=is_outdated,
@@ -337,7 +344,7 @@ def make_tables(snapshot: Snapshot, history: History) -> Tables:
         },
         channels={name: channel_rows(each, measures, of_key) for name, each in totals.items()},
         totals=totals,
-        nodes=node_rows(snapshot.survey, of_server),
+        nodes=node_rows(snapshot, of_server),
         problems=found,
         of_server=of_server,
     )

@@ -12,7 +12,7 @@ import anyio
 
 from ...http import ChannelStats, Nsqd, TopicStats
 from ...monitoring import Rates, Snapshot
-from ...monitoring.last_answers import rates_on
+from ...monitoring.last_answers import UNKNOWN, rates_on
 from ...names import is_valid_name
 from .charts import history_path, lines, row_lines
 from .effects import holders_in
@@ -72,7 +72,6 @@ _CHANNEL_COLUMNS: Columns[Row] = {
     "nsqds": lambda row: row.nsqds,
 }
 _MOST_NSQDS = 200
-_UNKNOWN = Rates(math.nan, math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class _TopicOnNsqd:
     @property
     def ingress(self) -> float:
         """Messages published per second."""
-        return self.rates.get("", _UNKNOWN).ingress
+        return self.rates.get("", UNKNOWN).ingress
 
     @property
     def egress(self) -> float:
@@ -271,7 +270,7 @@ async def channel(request: PageRequest) -> Values:
     }
     rates = await _rates(request, topic, holders)
     nodes = [
-        _ChannelOnNsqd(of_node[url], holders[url], each.get(name, _UNKNOWN)) for url, each in rates.items()
+        _ChannelOnNsqd(of_node[url], holders[url], each.get(name, UNKNOWN)) for url, each in rates.items()
     ]
     return {
         "topic": topic,
