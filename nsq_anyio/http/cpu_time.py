@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple
 
 import anyio.to_thread
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class CPUTime:
@@ -46,7 +47,7 @@ async def measured(coroutine: Coroutine[Any, Any, T]) -> T:
     return await (coroutine if cpu_time is None else _Steps(coroutine, cpu_time))
 
 
-async def run_in_thread(function: Callable[..., T], *arguments: object) -> T:
+async def run_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """Call a function in a worker thread; within `CPUTime.measure`, its CPU time is added."""
     cpu_time = _current.get()
     spent: list[float] = []

@@ -271,8 +271,8 @@ class Watch(Poller):
 
     :param cluster: the cluster, open
     :param interval: seconds from the beginning of one poll to that of the next, 0.01 or more; default 5. If
-        polls, and the work for viewers, would take more than 5 % of a core, polls are less frequent:
-        `Snapshot.interval` is the interval in force
+        polls, with what is computed from each once for all viewers, would take more than 5 % of a core, polls
+        are less frequent: `Snapshot.interval` is the interval in force
     :param history: seconds of history that are kept, 60 or more; default 86400
     :param most_series: how many topics and channels have a history, 0 or more; default 5000
     :ivar history: the history, which includes the last snapshot

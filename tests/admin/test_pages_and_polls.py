@@ -1,4 +1,4 @@
-"""What pages cost is not charged to the polls, and a page is rendered once for a poll."""
+"""Pages and polls: pages wait for the first, are rendered once for each, and are not charged to them."""
 
 from __future__ import annotations
 
@@ -86,3 +86,12 @@ async def test_polls_of_a_large_cluster_are_stretched() -> None:
             while view.interval == INTERVAL:
                 view = await watch.after(view)
         assert view.number == 2
+
+
+async def test_before_the_first_poll_has_ended_pages_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nsq_anyio.admin.pages.pages._FIRST_POLL", 0.0)
+    async with site(topics=1, channels=1) as (_, pages):
+        reply = await pages(Request("GET", Target.parse("/"), {}))
+        assert reply.status == 503
+        assert b"The first poll is still under way" in reply.body
+        assert b"no answer yet" in reply.body
