@@ -8,11 +8,14 @@ takes an hour of real time stands in tests/monitoring/test_health.py.
 from __future__ import annotations
 
 import html
+import json
 import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
 from urllib.parse import quote
 
 import anyio
@@ -23,6 +26,8 @@ from anyio.abc import TaskGroup
 import nsq_anyio as nsq
 from nsq_anyio.admin import Admin, AdminOptions
 
+from ..generated_pages import DOCS
+from ..promtool import promtool
 from .cluster import Cluster, Server, run_cluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
@@ -32,6 +37,9 @@ LATE = 30.0
 
 LEAST_TREND = 45.0
 """The seconds for which a depth must be seen before its trend counts."""
+
+SCRAPED = 5
+"""The seconds between scrapes, as Prometheus makes them."""
 
 WATCHED = 75.0
 """The seconds for which the cluster is watched."""
@@ -69,6 +77,7 @@ class Board:
     :ivar marks: by situation and label
     :ivar last: the marks of each situation at the end
     :ivar first: the overview before anything could be known
+    :ivar scrapes: the values of all series, every `SCRAPED` seconds
     """
 
     nsqds: list[Server]
@@ -82,6 +91,7 @@ class Board:
     marks: dict[tuple[str, str], Mark] = field(default_factory=dict[tuple[str, str], Mark])
     last: dict[str, Sequence[tuple[str, str]]] = field(default_factory=dict[str, Sequence[tuple[str, str]]])
     first: str = ""
+    scrapes: list[Mapping[str, str]] = field(default_factory=list[Mapping[str, str]])
 
 
 async def publish(server: Server, topic: str, count: int = 5, *, defer: float | None = None) -> None:
@@ -299,9 +309,11 @@ async def board() -> AsyncGenerator[Board]:
                 await anyio.sleep(3)
                 await break_servers(board)
                 with anyio.move_on_after(WATCHED):
-                    while True:
-                        await note(board, client)
-                        await anyio.sleep(1)
+                    async with anyio.create_task_group() as watching:
+                        watching.start_soon(scrape, board, client)
+                        while True:
+                            await note(board, client)
+                            await anyio.sleep(1)
             yield board
         tasks.cancel_scope.cancel()
 
@@ -318,6 +330,16 @@ async def page(client: httpx.AsyncClient, path: str) -> str:
     reply = await client.get(path)
     assert reply.status_code == 200, (path, reply.text)
     return reply.text
+
+
+async def scrape(board: Board, client: httpx.AsyncClient) -> None:
+    at = anyio.current_time()
+    while True:
+        lines = (await page(client, "/metrics")).splitlines()
+        values = [line.rpartition(" ") for line in lines if not line.startswith("#")]
+        board.scrapes.append({series: value for series, _, value in values})
+        at += SCRAPED
+        await anyio.sleep_until(at)
 
 
 async def note(board: Board, client: httpx.AsyncClient) -> None:
@@ -401,3 +423,80 @@ async def test_what_is_over_is_past_tense(board: Board) -> None:
 async def test_what_is_not_known_at_the_start(board: Board) -> None:
     assert "Nothing is stuck" not in board.first
     assert re.search(r"Whether the messages of \d+ channels move is not known yet", plain(board.first))
+
+
+ALERTS = {
+    "no-channel": "NsqTopicWithoutChannels",
+    "no-consumer": "NsqChannelWithoutConsumers",
+    "deferred": "NsqChannelWithoutConsumers",
+    "topic-paused": "NsqTopicPaused",
+    "channel-paused": "NsqChannelPaused",
+    "paused-on-one": "NsqChannelPaused",
+    "consumed-on-one": "NsqNsqdWithoutConsumers",
+    "channel-missing": "NsqChannelMissing",
+    "tombstoned": "NsqTopicTombstoned",
+    "stalled": "NsqChannelStalled",
+    "held-on-one": "NsqNsqdStalled",
+    "held": "NsqChannelUnanswered",
+    "rdy-0": "NsqChannelStalled",
+    "stops": "NsqChannelStalled",
+    "poison": "NsqChannelTimeouts",
+    "poison-among-good": "NsqChannelTimeouts",
+    "requeued": "NsqChannelRequeues",
+    "grows": "NsqChannelBacklogGrows",
+    "overflows": "NsqChannelOverflows",
+    "down": "NsqdDown",
+    "hung": "NsqdDown",
+    "lookup-down": "NsqlookupdDown",
+    "shy": "NsqdNotRegistered",
+}
+"""The alert of each situation."""
+
+LATER = 70
+"""The minutes for which each situation goes on, in Prometheus's eyes, as it went on at the end."""
+
+
+def series(scrapes: Sequence[Mapping[str, str]], name: str) -> str:
+    """Return the values of a series as promtool takes them: as scraped, then going on."""
+    values = [each.get(name, "_") for each in scrapes]
+    if values[-1] == "_":
+        return " ".join([*values, "stale"])
+    last = [float(value) for value in values[-7:] if value != "_"]
+    rises = name.partition("{")[0].endswith("_total") or all(a < b for a, b in pairwise(last))
+    step = (last[-1] - last[0]) / (len(last) - 1) if rises and len(last) > 1 else 0.0
+    return " ".join([*values, f"{last[-1]}+{step}x{LATER * 60 // SCRAPED}"])
+
+
+async def test_the_alerts_fire(board: Board, tmp_path: Path) -> None:
+    """promtool runs the rules of docs/ over what was scraped."""
+    names = {name for each in board.scrapes for name in each if "NaN" not in each[name]}
+    watched = len(board.scrapes) * SCRAPED
+    later = watched + LATER * 60
+    firing = "ALERTS{alertstate='firing',"
+    tests: list[dict[str, object]] = []
+    for name, alert in ALERTS.items():
+        is_topic = board.paths[name].startswith("/topics/")
+        of = f"max by (topic) ({firing}alertname='{alert}',topic='{name}'}})"
+        labels = f'{{topic="{name}"}}' if is_topic else "{}"
+        expr = of if is_topic else f"max({firing}alertname='{alert}'}})"
+        # nsqlookupd drops a tombstone after 45 s.
+        at = watched if name == "tombstoned" else later
+        tests.append({"expr": expr, "exp_samples": [{"labels": labels, "value": 1}], "eval_time": f"{at}s"})
+    for name in ("busy", "slow-handlers"):
+        tests.append({"expr": f"{firing}topic='{name}'}}", "exp_samples": [], "eval_time": f"{later}s"})
+    check = {
+        "rule_files": [str(DOCS / "prometheus-alerts.yml")],
+        "evaluation_interval": "30s",
+        "tests": [
+            {
+                "interval": f"{SCRAPED}s",
+                "input_series": [
+                    {"series": name, "values": series(board.scrapes, name)} for name in sorted(names)
+                ],
+                "promql_expr_test": tests,
+            }
+        ],
+    }
+    path = tmp_path / "alerts.test.yml"
+    path.write_text(json.dumps(check), "utf-8")  # JSON is YAML
+    promtool("test", "rules", str(path))
