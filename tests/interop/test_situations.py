@@ -141,7 +141,7 @@ async def finish_for(server: Server, topic: str, seconds: float) -> None:
     """Finish messages for some seconds; then hold them."""
     async with consumer(server, topic) as consuming:
         end = time.monotonic() + seconds
-        held = []
+        held: list[nsq.Message] = []
         async for message in consuming:
             if time.monotonic() < end:
                 message.finish()

@@ -59,6 +59,7 @@ def test_it_is_idle_from_the_last_message_that_was_finished() -> None:
 
 def test_a_lively_channel_is_missed_soon_and_a_slow_one_later() -> None:
     lively, slow = Channel(Activities()), Channel(Activities())
+    fast = late = Activity(0.0)
     for number in range(48):
         fast = lively.poll(depth=5, finished=100)
         late = slow.poll(depth=5, finished=int(number % 6 == 5))
@@ -80,7 +81,8 @@ def test_messages_are_held_until_one_is_answered() -> None:
 def test_failures_are_an_episode_until_they_pause() -> None:
     channel = Channel(Activities())
     channel.poll()
-    for _ in range(12):
+    activity = channel.poll(requeued=50)
+    for _ in range(11):
         activity = channel.poll(requeued=50)
     episode = activity.requeues
     assert episode is not None
@@ -99,6 +101,7 @@ def test_failures_are_an_episode_until_they_pause() -> None:
 
 def test_one_timeout_a_minute_is_one_episode_that_goes_on() -> None:
     channel = Channel(Activities())
+    activity = Activity(0.0)
     for number in range(60):
         activity = channel.poll(held=1, timed_out=int(number % 12 == 11))
         if (episode := activity.timeouts) and episode.count > 1:

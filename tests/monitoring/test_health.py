@@ -51,7 +51,7 @@ def view(
 
 
 def found(of: Snapshot, trend: Trend | None = None) -> list[Problem]:
-    made = problems(of, lambda *_: trend)
+    made = problems(of, lambda _, __: trend)
     assert all(each.label for each in made)
     return made
 
