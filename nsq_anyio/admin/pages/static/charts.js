@@ -8,7 +8,7 @@ const NAMES = {
   depth: "depth", in_flight: "in flight", deferred: "deferred",
   ingress: "ingress", egress: "egress", requeued: "requeued", timed_out: "timed out",
 };
-const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const fine = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 // Means of many messages need no decimals.
