@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -25,52 +24,13 @@ from ..serving.asgi import (
 from ..serving.compression import accepts_gzip
 from ..serving.http_messages import Request, Response
 from ..serving.nsq_api import Refusal, arguments, json_response, plain_response
+from ..serving.places import Places
 from .access import Access
 
 if TYPE_CHECKING:
     from ..instrumentation.prometheus import Exposition
 
 _MOST_VIEWERS = 200
-
-
-class Viewers:
-    """The streams to viewers. When there are too many, an address with several gives one up for another.
-
-    :param most: the most streams at a time
-    """
-
-    def __init__(self, most: int = _MOST_VIEWERS) -> None:
-        self._most = most
-        self._streams: dict[str, list[anyio.CancelScope]] = {}  # by address, the longest first
-
-    def has_room(self, address: str) -> bool:
-        """Return whether a stream may begin: few are open, or some address has two more than this one."""
-        return sum(map(len, self._streams.values())) < self._most or (
-            len(self._streams[self._fullest]) >= len(self._streams.get(address, ())) + 2
-        )
-
-    @contextmanager
-    def stream(self, address: str) -> Generator[None]:
-        """Keep a stream's place in this block, which is left when the place goes to another address.
-
-        The caller has asked `has_room`.
-        """
-        scope = anyio.CancelScope()
-        if sum(map(len, self._streams.values())) >= self._most:
-            self._streams[self._fullest].pop(0).cancel()
-        self._streams.setdefault(address, []).append(scope)
-        try:
-            with scope:
-                yield
-        finally:
-            # Without those that gave up their places, and with those that came since.
-            left = [each for each in self._streams.pop(address, ()) if each is not scope]
-            if left:
-                self._streams[address] = left
-
-    @property
-    def _fullest(self) -> str:
-        return max(self._streams, key=lambda each: len(self._streams[each]))
 
 
 class Live:
@@ -88,7 +48,7 @@ class Live:
     def __init__(self, access: Access, watch: Watch) -> None:
         self._access = access
         self._watch = watch
-        self._viewers = Viewers()
+        self._viewers = Places(_MOST_VIEWERS)
         self._headline: tuple[Snapshot, bytes] | None = None
         metrics = self._checked(_Metrics(watch).answer)
         self.routes: Mapping[tuple[str, str], StreamingHandler] = {
@@ -118,7 +78,7 @@ class Live:
 
         async def send(write: Write) -> None:
             if self._viewers.has_room(address):  # others may have come in between
-                with self._viewers.stream(address):
+                with self._viewers.taken(address):
                     await self._send_snapshots(write)
 
         return StreamedResponse(200, send, EVENT_STREAM)

@@ -105,16 +105,26 @@ class Places:
         finally:
             self._remove(place)
 
+    def has_room(self, address: str) -> bool:
+        """Return whether a connection from an address would get a place now."""
+        return len(self._taken) < self._most or self._worst(address) is not None
+
     def _make_room(self, address: str) -> bool:
         if len(self._taken) < self._most:
             return True
-        # Of several, max() returns the first.
-        place = max(self._idle or self._taken, key=lambda each: self._by_address[each.address])
-        if not place.is_idle and self._by_address[place.address] < self._by_address[address] + 2:
+        place = self._worst(address)
+        if place is None:
             return False
         place.scope.cancel()
         self._remove(place)
         return True
+
+    def _worst(self, address: str) -> Place | None:
+        """Return the place that goes to a new connection when all are taken; None if there is none."""
+        # Of several, max() returns the first.
+        place = max(self._idle or self._taken, key=lambda each: self._by_address[each.address])
+        is_greedy = self._by_address[place.address] >= self._by_address[address] + 2
+        return place if place.is_idle or is_greedy else None
 
     def _remove(self, place: Place) -> None:
         if place in self._taken:

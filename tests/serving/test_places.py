@@ -105,3 +105,18 @@ async def test_the_block_of_a_place_that_is_given_up_is_left() -> None:
         await anyio.wait_all_tasks_blocked()
         assert ended == ["a"]
         tasks.cancel_scope.cancel()
+
+
+async def test_room_is_told_before_a_place_is_taken() -> None:
+    here = Connections(3)
+    with here.stack:
+        assert here.places.has_room("a")
+        places = here.open("a", "a", "a")
+        assert not here.places.has_room("a")
+        assert here.places.has_room("b")
+        assert left(*places) == [False, False, False]  # asking takes nothing
+        here.open("b")
+        assert not here.places.has_room("b")
+        places[1].is_idle = True
+        assert here.places.has_room("b")
+    assert here.places.has_room("a")
