@@ -78,7 +78,8 @@ COUNT = "{{ $value | humanize }}"
 SERVERS = (
     Rule(
         name="NsqdDown",
-        comment="Also one that the exporter has forgotten, for a day. Where nsqds come and go, keep the first line alone.",
+        comment="This includes nsqds that the exporter has forgotten, for a day. Where nsqds come and go on purpose, keep only "
+        "the first line.",
         expr="""
 (min by (nsqd) (nsq_nsqd_up) == 0)
 or (
@@ -120,7 +121,7 @@ or (
         expr="nsq_nsqlookupd_unusable_nsqds > 0",
         lasting="5m",
         severity="warning",
-        summary="{{ $value }} nsqds have registered no usable address at nsqlookupd {{ $labels.nsqlookupd }}",
+        summary="{{ $value | humanize }} nsqds have registered no usable address at nsqlookupd {{ $labels.nsqlookupd }}",
         description="Nothing is known of their messages: set their --broadcast-address and --http-address.",
     ),
     Rule(
@@ -139,7 +140,7 @@ or (
         lasting="5m",
         severity="warning",
         summary="nsqlookupd {{ $labels.nsqlookupd }} misses {{ $value }} topics of nsqd {{ $labels.nsqd }}",
-        description="Consumers of these topics do not find this nsqd there. Topics that stay away are back when the nsqd "
+        description="Consumers of these topics do not find this nsqd there. A topic that stays missing is registered again when the nsqd "
         "restarts.",
     ),
 )
@@ -207,9 +208,10 @@ and on (topic, channel) (sum by (topic, channel) (nsq_channel_clients) > 0)
     Rule(
         name="NsqChannelStalled",
         expr=f"""
-(sum by (topic, channel) (nsq_channel_depth_messages) > 0)
+(sum by (topic, channel) (
+  nsq_channel_depth_messages and (nsq_channel_clients > 0) unless nsq_channel_paused == 1
+) > 0)
 and (sum by (topic, channel) (increase(nsq_channel_messages_finished_total[{STILL}])) == 0)
-{SERVED}
 """,
         lasting=STILL_FOR,
         severity="critical",
@@ -370,10 +372,11 @@ and (sum by (topic) (nsq_topic_depth_messages) > 0)
         expr="""
 count by (topic) (nsq_topic_channels) - on (topic) group_right ()
 count by (topic, channel) (nsq_channel_clients{channel!~"dead-letter|.+#ephemeral"}) > 0
+unless on () (nsq_exporter_left_out_channels > 0)
 """,
         lasting="15m",
         severity="info",
-        summary=f"{{{{ $value }}}} nsqds have the topic of {CHANNEL}, and not the channel",
+        summary=f"{COUNT} nsqds have the topic of {CHANNEL}, and not the channel",
         description="The channel gets no messages from them: create it there, or connect consumers.",
     ),
 )
@@ -384,7 +387,8 @@ EXPORTER = (
         expr="time() - nsq_exporter_survey_time_seconds > 120",
         severity="warning",
         summary="The metrics of NSQ are {{ $value | humanizeDuration }} old",
-        description="The exporter does not get through its polls: lower --http-client-request-timeout.",
+        description="The exporter does not get through its polls: give it more CPU, or leave topics out. If its --interval is "
+        "longer than a minute, raise this limit.",
     ),
     Rule(
         name="NsqExporterAbsent",

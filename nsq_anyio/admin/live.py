@@ -84,17 +84,18 @@ class Live:
         return StreamedResponse(200, send, EVENT_STREAM)
 
     async def _send_snapshots(self, write: Write) -> None:
-        await write(keep_alive_event())
         snapshot: Snapshot | None = None
+        alive = -math.inf
         while True:
-            new = snapshot
-            with anyio.move_on_after(KEEP_ALIVE_INTERVAL):
-                new = await self._watch.after(snapshot)
-            if new is None or new is snapshot:
+            if anyio.current_time() >= alive:
                 await write(keep_alive_event())
-                continue
-            snapshot = new
-            await write(self._event(snapshot))
+                alive = anyio.current_time() + KEEP_ALIVE_INTERVAL
+            new = snapshot
+            with anyio.CancelScope(deadline=alive):
+                new = await self._watch.after(snapshot)
+            if new is not None and new is not snapshot:
+                snapshot = new
+                await write(self._event(snapshot))
 
     def _event(self, snapshot: Snapshot) -> bytes:
         """Return the event of a snapshot, made once for all viewers."""

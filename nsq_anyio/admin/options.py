@@ -37,14 +37,14 @@ class AdminOptions:
     :ivar max_reply_size: the most bytes that are read of a server's answer, 1 or more; an answer may have one
         JSON value for each 16 bytes of this limit, and at least 1000. nsqadmin has no limit
     :ivar headers: sent to the servers that were given, such as ``{"Authorization": "Bearer ..."}``, and never
-        to nsqds that nsqlookupds name. Of the nsqlookupds that ``PUT /config`` sets, those get it that were
-        given before, or that are ``https`` and that ``ssl_context`` verifies
+        to nsqds that nsqlookupds name. Of the nsqlookupds that ``PUT /config`` sets, those get them that were
+        given at the start
     :ivar ssl_context: for ``https``; the default trusts the system's certificate authorities
     :ivar config: further values that ``GET /config/:opt`` returns, by name
     :ivar messages: whether pages show messages: a live tail, and dead letters; nsqadmin does not
     :ivar connection: how messages are consumed from nsqds by TCP; ``map_address`` applies to all nsqds.
         ``auth_secret`` is sent to nsqds that were given. To nsqds that nsqlookupds name, it is sent only if
-        ``tls`` verifies them by a ``ca_file``, a ``server_hostname`` or a context of your own
+        ``tls`` verifies them by a ``ca_file`` or a ``server_hostname``
     :ivar auth_discovered: whether these secrets are sent to any server: ``auth_secret`` to all nsqds that
         nsqlookupds name, ``headers`` to all nsqlookupds that ``PUT /config`` sets
     :ivar poll_interval: seconds from one poll of the cluster to the next, 0.01 or more; nsqadmin does not

@@ -5,13 +5,12 @@ created. While the application is open, requests share clients; otherwise each r
 nsqlookupds are replaced, running requests keep the old clients, which close with the last of these requests.
 
 Polls, pages and actions each have their own connections, and their own limit of servers that are asked at
-once: many silent servers fill up the limit of those who ask them, and no other.
+once, so silent servers that hold up one of them do not hold up the others.
 """
 
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -28,7 +27,7 @@ from .options import AdminOptions
 _log = logging.getLogger(__name__)
 
 Purpose = Literal["poll", "page", "action"]
-"""What servers are asked for: a page or an answer that changes nothing, or anything else."""
+"""Why servers are asked: for a poll, for a page or another answer that changes nothing, or otherwise."""
 
 _CONCURRENCY: Mapping[Purpose, int] = {"poll": 256, "page": 64, "action": 256}
 """How many servers are asked at once."""
@@ -139,14 +138,8 @@ class Upstream:
         return min(self._options.timeout, _PATIENCE) if is_silent else self._options.timeout
 
     def _gets_headers(self, url: str) -> bool:
-        """Return whether a server may have the headers, which can be secrets.
-
-        It was given at the start, or has a certificate that a server of the user's authorities has.
-        """
-        server, context = ServerURL.parse(url), self._options.ssl_context
-        is_verified = context is not None and context.verify_mode is ssl.CERT_REQUIRED
-        is_given = server.shown in self._given
-        return is_given or (server.is_https and is_verified) or self._options.auth_discovered
+        """Return whether a server may have the headers, which can be secrets: it was given at the start."""
+        return ServerURL.parse(url).shown in self._given or self._options.auth_discovered
 
 
 class _Clients:

@@ -252,7 +252,10 @@ class Client(anyio.AsyncContextManagerMixin):
 
 
 def was_reached(error: HTTPUnavailable) -> bool:
-    """Return whether a server may have got the request; False if there was no connection to it."""
+    """Return whether a server may have got the request; False if the connection failed.
+
+    An error before that, of the function ``authorization``, is not told apart.
+    """
     return not isinstance(error.__cause__, (httpx.ConnectError, httpx.ConnectTimeout))
 
 

@@ -123,20 +123,22 @@ async def take_survey(
 
 _PATIENCE = 2.0
 _LESS_PATIENCE = 0.5
+_LONGEST = 30.0
+"""The most seconds of a survey that does not wait for silent servers."""
 
 
 class Surveyor(anyio.AsyncContextManagerMixin):
     """Surveys a cluster again and again without waiting for silent servers; `Cluster.surveyor` makes one.
 
     Use it in its ``async with`` block. A survey ends when all servers have answered or failed, and also when
-    none has for 2 seconds, or for 0.5 seconds if those that are left did not answer in time before. They are
-    reported as silent.
+    none has for 2 seconds, or for 0.5 seconds if those that are left did not answer in time before; and after
+    30 seconds in any case. Those that are left are reported as silent.
 
     A silent server is not asked again while a question to it is open. If its answer comes within the time
     limit of the cluster, it is a part of the next survey; `NsqdSurvey.age` says how old it is then. When
     there are many silent servers, up to half as many questions as the cluster's ``concurrency`` stay open
-    from one survey to the next, the oldest of them; the others are given up, and asked again. Servers that
-    answered in the last survey are asked first.
+    from one survey to the next: those to nsqlookupds first, then the oldest. The others are given up, and
+    asked again. Servers that answered in the last survey are asked first.
     """
 
     def __init__(
@@ -162,6 +164,7 @@ class Surveyor(anyio.AsyncContextManagerMixin):
         self._numbers = count()
         self._queue: list[tuple[int, float, int, _Server]] = []
         self._awaited: set[_Server] = set()  # in this survey
+        self._is_asking = False  # whether a survey is under way
         self._progress = anyio.Event()
         self._tasks: TaskGroup
 
@@ -197,11 +200,13 @@ class Surveyor(anyio.AsyncContextManagerMixin):
             }
             named = [node.url for each in self._nsqlookupds.values() for node in each.named]
             self._nsqds = {url: self._nsqd(url) for url in (*servers.nsqds, *remembered, *named)}
+            self._is_asking = True
             try:
                 self._ask((*self._nsqlookupds.values(), *self._nsqds.values()))
-                await self._wait()
+                await self._wait(at + (_LONGEST if math.isfinite(self._patience) else math.inf))
                 return self._ended(servers, remembered, began, at)
             finally:
+                self._is_asking = False
                 self._queue.clear()
                 self._awaited.clear()
                 self._give_up(before.difference(self._nsqlookupds.values(), self._nsqds.values()))
@@ -262,7 +267,7 @@ class Surveyor(anyio.AsyncContextManagerMixin):
             found = [sighting(producer, url) for producer in await nsqlookupd.nodes()]
             question.nodes = [each for each in found if isinstance(each, Node)]
             question.unusable = tuple(each.reason for each in found if isinstance(each, HTTPError))
-            if self._awaited:
+            if self._is_asking:
                 self._ask_named(question.nodes)
             if self._include_topics:
                 question.topics = tuple(sorted(await nsqlookupd.topics()))
@@ -287,12 +292,14 @@ class Surveyor(anyio.AsyncContextManagerMixin):
 
         return (await servers.ask_nsqds([url], ask)).failures
 
-    async def _wait(self) -> None:
-        """Wait until all servers have answered, or those that are left are silent."""
+    async def _wait(self, until: float) -> None:
+        """Wait until all servers have answered, or those that are left are silent; at most until a time."""
         while self._awaited:
             self._progress = anyio.Event()
             is_new = not all(each.was_late for each in self._awaited)
-            with anyio.move_on_after(self._patience if is_new else self._less_patience) as scope:
+            patience = self._patience if is_new else self._less_patience
+            deadline = min(anyio.current_time() + patience, until)
+            with anyio.CancelScope(deadline=deadline) as scope:
                 await self._progress.wait()
             if scope.cancelled_caught:
                 return
@@ -359,6 +366,7 @@ class _Server:
     :ivar has_answered: whether it answered in the last survey
     :ivar was_late: whether it was silent when it was asked last, or its answer came late
     :ivar silent_since: since when it has been silent; NaN if it is not
+    :ivar failure: why its last question failed, if that came late
     """
 
     url: str
@@ -369,6 +377,7 @@ class _Server:
     has_answered: bool = False
     was_late: bool = False
     silent_since: float = math.nan
+    failure: str = ""
 
     @property
     def rank(self) -> int:
@@ -399,6 +408,8 @@ class _Server:
             self.was_late = True
         elif ended is not None:
             self.was_late = bool(ended.error) and ended.began < at
+        if ended is not None:
+            self.failure = ended.error if self.was_late else ""
         if ended is not None and (self.has_answered or not self.was_late):
             self.silent_since = math.nan
             return ended
@@ -409,7 +420,8 @@ class _Server:
             self.silent_since = last.began
         # A copy, since the question may go on.
         seconds = max(round(now - self.silent_since), 1)
-        return replace(last, ended=now, error=f"silent for {seconds} s")
+        why = f": {self.failure}" if self.failure else ""
+        return replace(last, ended=now, error=f"silent for {seconds} s{why}")
 
 
 def _of_nsqlookupd(url: str, answer: _Question, urls: Mapping[str, str]) -> NsqlookupdSurvey:

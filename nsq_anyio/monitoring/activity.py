@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from ..http import TopicStats, Totals
-from .snapshot import FINISHED, NEVER, Activity, Counts, Episode, Figures, Key, Rates
-
-_SLOWEST_GAP = 60.0
-"""The most seconds from one finished message to the next that count as a pace; a longer pause is none."""
+from .snapshot import FINISHED, NEVER, SLOWEST_GAP, Activity, Counts, Episode, Figures, Key, Rates
 
 _BREAK = 300.0
 """Failures that come further apart, in seconds, are episodes of their own."""
@@ -26,20 +23,28 @@ class Activities:
         self._time = math.nan
 
     def update(
-        self, topics: Sequence[Totals[TopicStats]], figures: Figures, now: float
+        self,
+        topics: Sequence[Totals[TopicStats]],
+        figures: Figures,
+        now: float,
+        silent: Container[str] = (),
     ) -> Mapping[Key, Activity]:
         """Add a survey, and return the activity of each of its channels.
 
-        A channel that no nsqd that answers has is forgotten. A clock that is set back begins everything anew.
+        What only silent nsqds have is kept, and not returned. A channel that no nsqd has is forgotten. When a
+        clock is set back, everything begins anew.
 
         :param now: when the survey began, in Unix seconds
+        :param silent: the URLs of the nsqds that did not answer
         """
         if now < self._time:
             self._known, self._idle = {}, {}
         found: dict[Key, Activity] = {}
         idle: dict[str, dict[Key, tuple[int, float]]] = {}
         for each in topics:
-            idle_on = self._idle_on(each, figures, now, idle) if len(each.nodes) > 1 else {}
+            nsqds = figures.nodes.get(each.total.topic_name, ())
+            is_waiting = any(channel.depth for channel in each.total.channels)
+            idle_on = self._idle_on(each, figures, now, idle) if len(nsqds) > 1 and is_waiting else {}
             for channel in each.total.channels:
                 key = each.total.topic_name, channel.channel_name
                 known = self._known.get(key) or Activity(now)
@@ -51,9 +56,13 @@ class Activities:
                     known,
                     waiting=_since(waits, known.waiting, now),
                     holding=_since(holds, known.holding, now),
+                    served=_since(channel.client_count > 0 and not channel.paused, known.served, now),
                     idle_on=idle_on.get(channel.channel_name, {}),
                 )
-        self._known, self._idle, self._sums, self._time = found, idle, figures.sums, now
+        kept = {key: activity for key, activity in self._known.items() if key in figures.sums}
+        of_silent = {url: since for url, since in self._idle.items() if url in silent}
+        self._known, self._idle = {**kept, **found}, {**of_silent, **idle}
+        self._sums, self._time = figures.sums, now
         return found
 
     def _idle_on(
@@ -69,7 +78,7 @@ class Activities:
         for url, stats in topic.nodes.items():
             counts = figures.nodes.get(name, {}).get(url, {})
             for row in stats.channels:
-                if not row.depth or not row.client_count or row.channel_name not in counts:
+                if row.paused or not row.depth or not row.client_count or row.channel_name not in counts:
                     continue
                 finished = counts[row.channel_name][FINISHED]
                 key = name, row.channel_name
@@ -99,7 +108,7 @@ def _counted(
     if rate.egress > 0:
         since = known.seen if math.isnan(known.finished) else known.finished
         count = max(rate.egress * (now - last), 1.0)
-        gap = min((now - since) / count, _SLOWEST_GAP)
+        gap = min((now - since) / count, SLOWEST_GAP)
         pace = gap if math.isnan(known.pace) else known.pace + (gap - known.pace) / 4
         known = replace(known, finished=now, pace=pace)
     return known

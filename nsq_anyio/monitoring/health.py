@@ -6,7 +6,7 @@ import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..http import ChannelStats, NsqdSurvey, Survey, TopicStats, Totals
+from ..http import ChannelStats, Node, NsqdSurvey, TopicStats, Totals
 from ..names import is_ephemeral
 from .snapshot import NEVER, Activity, Key, Snapshot
 from .trend import LEAST_SECONDS, Trend, TrendOf
@@ -126,13 +126,19 @@ def server_problems(snapshot: Snapshot) -> Iterator[Problem]:
         for reason in each.unusable:
             text = f"An nsqd registered there cannot be asked: {reason}."
             yield Problem(kind="unusable", server=each.url, text=text)
+    answered = [each for each in survey.nsqlookupds if not each.error]
+    known = {each.url: {node.url: node for node in each.nodes} for each in answered}
     for nsqd in survey.nsqds:
-        for problem in _of_nsqd(survey, nsqd):
+        for problem in _of_nsqd(known, nsqd):
             is_down = problem.kind == "nsqd_down"
             yield replace(problem, since=since.get(problem.server, NEVER)) if is_down else problem
 
 
-def _of_nsqd(survey: Survey, nsqd: NsqdSurvey) -> Iterator[Problem]:
+def _of_nsqd(known: Mapping[str, Mapping[str, Node]], nsqd: NsqdSurvey) -> Iterator[Problem]:
+    """Yield the problems of an nsqd.
+
+    :param known: the nsqds that each nsqlookupd that answered knows, by their URLs
+    """
     url = nsqd.node.url
     if nsqd.error:
         text = f"This nsqd does not answer: {nsqd.error}. No figure includes its messages."
@@ -140,10 +146,9 @@ def _of_nsqd(survey: Survey, nsqd: NsqdSurvey) -> Iterator[Problem]:
         return
     if nsqd.stats.health not in ("", "OK"):
         yield Problem(kind="unhealthy", is_bad=True, server=url, text=f"It reports: {nsqd.stats.health}.")
-    answered = [each for each in survey.nsqlookupds if not each.error]
-    entries = {each.url: node for each in answered for node in each.nodes if node.url == url}
-    missing = [each.url for each in answered if each.url not in entries]
-    if missing and len(missing) == len(answered):
+    entries = {lookup: nodes[url] for lookup, nodes in known.items() if url in nodes}
+    missing = [lookup for lookup in known if lookup not in entries]
+    if missing and len(missing) == len(known):
         text = "No nsqlookupd knows it, so consumers do not find it."
         yield Problem(kind="not_registered", is_bad=True, server=url, text=text)
     elif missing:
@@ -184,13 +189,17 @@ def topic_problems(snapshot: Snapshot, trend_of: TrendOf) -> Iterator[Problem]:
         yield from _of_topic(topic)
         yield from _tombstoned(shown, each, tombstones)
         yield from _per_nsqd(shown, each, snapshot.activities)
+        rows = [row for stats in each.nodes.values() for row in stats.channels if not row.paused]
+        unpaused = {row.channel_name for row in rows}
+        served = {row.channel_name for row in rows if row.depth and row.client_count}
         for channel in topic.channels:
             key = topic.topic_name, channel.channel_name
             if (activity := snapshot.activities.get(key)) is not None:
                 yield from _failing(key, channel, activity, snapshot)
                 # Without a consumer none can be slow, and a new channel has no trend.
-                if channel.client_count and not channel.paused:
-                    slow = list(_slow(key, channel, activity, trend_of, snapshot))
+                if channel.client_count and channel.channel_name in unpaused:
+                    is_served = channel.channel_name in served
+                    slow = list(_slow(key, channel, activity, trend_of, snapshot, is_served=is_served))
                     yield from slow
                     if all(problem.kind != "stalled" for problem in slow):
                         yield from _idle_on_some(key, each, shown, activity, snapshot)
@@ -270,28 +279,43 @@ def _failing(key: Key, channel: ChannelStats, activity: Activity, snapshot: Snap
         if episode is None or episode.count < fewest or now - episode.last > _REMEMBERED:
             continue
         times = {"since": episode.began, "until": episode.last}
-        if episode.is_over(now, interval, deferred=channel.deferred_count > 0):
+        moves = activity.finished > episode.last or not (channel.depth or channel.in_flight_count)
+        is_free = moves or channel.paused or not channel.client_count
+        # Consumers that back off after failures fail no more, until they try again.
+        if is_free and episode.is_over(now, interval, deferred=channel.deferred_count > 0):
             text = f"Consumers {done}: {_messages(episode.count)}. That is over."
             yield _on_channel(key, kind, text, episode.count, is_bad=False, **times)
             continue
-        finishes = activity.finished >= episode.began
-        others = "other messages are finished" if finishes else "nothing was finished"
-        text = f"Consumers have {done}: {_messages(episode.count)}; {others} meanwhile: {cause}."
+        finishes = activity.finished >= max(episode.began, now - _SHORT)
+        if not finishes and activity.finished >= episode.began:
+            others = f"nothing was finished in the last {_minutes(now - activity.finished)}"
+        else:
+            others = f"{'other messages are' if finishes else 'nothing was'} finished meanwhile"
+        text = f"Consumers have {done}: {_messages(episode.count)}; {others}: {cause}."
         yield _on_channel(key, kind, text, episode.count, is_bad=not finishes, since=episode.began)
 
 
 def _slow(
-    key: Key, channel: ChannelStats, activity: Activity, trend_of: TrendOf, snapshot: Snapshot
+    key: Key,
+    channel: ChannelStats,
+    activity: Activity,
+    trend_of: TrendOf,
+    snapshot: Snapshot,
+    *,
+    is_served: bool,
 ) -> Iterator[Problem]:
-    """Yield the problems of a channel whose consumers do not answer, or do not keep up."""
+    """Yield the problems of a channel whose consumers do not answer, or do not keep up.
+
+    :param is_served: whether messages wait on an nsqd that has consumers, and where the channel is not paused
+    """
     now, patience = snapshot.survey.time, activity.patience(snapshot.interval)
-    if channel.depth and now - (idle := activity.idle_since()) >= patience:
+    if is_served and now - (idle := activity.idle_since()) >= patience:
         held = channel.in_flight_count
         # nsqd sends a waiting message at once to any consumer whose RDY allows it.
         taken = (
             f"consumers hold {held:,} and answer none"
             if held
-            else "every consumer has RDY 0: they are paused, back off after failures, or hang"
+            else "every consumer has RDY 0: they are paused, are backing off after failures, or hang"
         )
         text = f"Nothing is finished: {messages_wait(channel.depth)}, and {taken}."
         yield _on_channel(key, "stalled", text, channel.depth, is_bad=True, since=idle)
@@ -300,7 +324,7 @@ def _slow(
             f"Consumers hold {_messages(channel.in_flight_count)} and answer none: they work long, or hang."
         )
         yield _on_channel(key, "holding", text, channel.in_flight_count, is_bad=False, since=activity.holding)
-    elif channel.depth >= _LEAST_GROWTH:
+    elif channel.depth >= _LEAST_GROWTH and not channel.paused:
         for seconds in (_SHORT, _LONG):
             if (trend := trend_of(key, seconds)) is not None and (found := _growing(key, channel, trend)):
                 yield replace(found, since=activity.waiting)
@@ -311,7 +335,7 @@ def _idle_on_some(
     key: Key, topic: Totals[TopicStats], shown: Mapping[str, str], activity: Activity, snapshot: Snapshot
 ) -> Iterator[Problem]:
     """Yield the problem of a channel that is idle on some nsqds, and moves on others."""
-    now, patience = snapshot.survey.time, activity.patience(snapshot.interval)
+    now, patience = snapshot.survey.time, activity.patience(snapshot.interval, len(topic.nodes))
     idle: dict[str, float] = {}
     rows: list[ChannelStats] = []
     for url, since in activity.idle_on.items():
@@ -344,6 +368,10 @@ def _growing(key: Key, channel: ChannelStats, trend: Trend) -> Problem | None:
             "memory is full, and nsqd drops further messages of an ephemeral channel."
         )
         return _on_channel(key, "overflows", text, channel.depth, is_bad=True)
+    # When an nsqd answers again, its messages count again, and none has come.
+    came = (trend.ingress - trend.egress) * trend.seconds  # NaN if not known
+    if came < trend.growth / 2:
+        return None
     if trend.growth >= max(_LEAST_GROWTH, _LEAST_SHARE * trend.depths[0]):
         rate = trend.growth / trend.seconds
         text = (
@@ -408,7 +436,7 @@ def _per_nsqd(
         if waiting := unserved.get(name):
             yield replace(_unserved(key, waiting, everywhere=not channel.client_count), since=since)
         if name in deferred and not channel.client_count:
-            text = f"No consumer is connected, and {_messages(deferred[name])} deferred there come due."
+            text = f"No consumer is connected; {_messages(deferred[name])} deferred in it will come due."
             yield _on_channel(key, "no_consumers", text, deferred[name], is_bad=False)
 
 

@@ -23,7 +23,7 @@ class LastAnswers:
         """
         before = self._known
         self._known = {
-            each.node.url: (each, now) if not each.error else before[each.node.url]
+            each.node.url: (each, now - each.age) if not each.error else before[each.node.url]
             for each in survey.nsqds
             if not each.error or each.node.url in before
         }
@@ -66,7 +66,8 @@ def total_rates(nsqd: NsqdSurvey, last: LastAnswer | None) -> Rates:
 
 def _since(nsqd: NsqdSurvey, last: LastAnswer) -> Since:
     is_restarted = nsqd.stats.start_time != last.nsqd.stats.start_time
-    return Since(max(last.seconds, _LEAST_SECONDS), is_new=False, is_restarted=is_restarted)
+    seconds = max(last.seconds - nsqd.age, _LEAST_SECONDS)
+    return Since(seconds, is_new=False, is_restarted=is_restarted)
 
 
 _LEAST_SECONDS = 0.001

@@ -129,7 +129,7 @@ class _Step:
         elif (
             known.totals is totals
             and len(known.measures) == len(totals.nodes)
-            and self._special.isdisjoint(totals.nodes)
+            and (not self._special or self._special.isdisjoint(totals.nodes))
         ):
             self.figures.rates.update(dict.fromkeys(known.sums, _STILL))
             return known

@@ -29,8 +29,8 @@ _REMEMBERED = 3
 class Pace:
     """Stretches the polling interval to bound the CPU time of polls.
 
-    The first poll, which reads everything, is ignored, and so are single dear ones: the cheapest of the last
-    three polls decides.
+    The first poll, which reads everything, is ignored, and so is a single expensive one: the cheapest of the
+    last three polls decides.
 
     :param interval: the requested interval in seconds
     :param most_cpu: the share of a core that polls may take, more than 0; the interval is stretched to keep
@@ -230,7 +230,8 @@ class Poller(anyio.AsyncContextManagerMixin):
         topics = survey.topics(() if self._last is None else self._last.topics)
         figures = self._meter.update(survey, now, topics)
         missing = self._registrations.update(survey, now)
-        activities = self._activities.update(topics, figures, survey.time)
+        silent = {each.node.url for each in survey.nsqds if each.error}
+        activities = self._activities.update(topics, figures, survey.time, silent)
         before = self._last_answers.update(survey, now)
         # This thread's time is added only when it ends.
         interval = self._pace.after_poll(self._cpu_time.seconds + time.thread_time() - began)
@@ -244,9 +245,9 @@ class Poller(anyio.AsyncContextManagerMixin):
             if each.node.nsqlookupds or not each.error or each.node.url not in self._known:
                 self._known.pop(each.node.url, None)
                 self._known[each.node.url] = (each.node, now)
-        oldest = list(self._known)[: max(len(self._known) - MOST_REMEMBERED, 0)]
-        late = [url for url, (_, at) in self._known.items() if now - at > self._forget_after]
-        for url in {*oldest, *late}:
+        unseen = [url for url, (_, at) in self._known.items() if at != now]  # for the longest time first
+        late = [url for url in unseen if now - self._known[url][1] > self._forget_after]
+        for url in {*unseen[: max(len(unseen) - MOST_REMEMBERED, 0)], *late}:
             del self._known[url]
 
     def _report(self, survey: Survey) -> None:

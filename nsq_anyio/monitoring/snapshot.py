@@ -76,6 +76,9 @@ class Figures:
 
 NEVER = math.nan
 
+SLOWEST_GAP = 60.0
+"""The most seconds from one finished message to the next that count as a pace; a longer pause is none."""
+
 _REQUEUE_DELAY = 100.0
 """A little more than the 90 s for which clients defer a message that failed for the first time."""
 
@@ -112,6 +115,7 @@ class Activity:
     :ivar finished: when a message was last seen to be finished; NaN if none was
     :ivar pace: the usual seconds from one finished message to the next; NaN if not known
     :ivar waiting: since when messages wait, without a break
+    :ivar served: since when consumers are connected to it and it is not paused, without a break
     :ivar holding: since when consumers hold messages, none of which was finished, requeued or timed out
     :ivar requeues: the last episode of requeued messages
     :ivar timeouts: the last episode of messages that timed out
@@ -123,32 +127,36 @@ class Activity:
     finished: float = NEVER
     pace: float = NEVER
     waiting: float = NEVER
+    served: float = NEVER
     holding: float = NEVER
     requeues: Episode | None = None
     timeouts: Episode | None = None
     idle_on: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def idle_since(self) -> float:
-        """Return since when messages wait and none is finished; NaN if none waits."""
-        return self.waiting if math.isnan(self.finished) else max(self.waiting, self.finished)
+        """Return since when messages wait for consumers and none is finished; NaN if none waits."""
+        return max([self.waiting, *(each for each in (self.finished, self.served) if not math.isnan(each))])
 
     def is_known(self, now: float, interval: float) -> bool:
         """Return whether it was seen for long enough to say whether messages move."""
         return now - self.seen >= self.patience(interval) or not math.isnan(self.finished)
 
-    def patience(self, interval: float) -> float:
+    def patience(self, interval: float, nsqds: int = 1) -> float:
         """Return after how many seconds without a finished message something is wrong.
 
         Consumers fetch messages in bursts, and a slow handler finishes few.
+
+        :param nsqds: on how many nsqds the channel is, if the question is about one of them
         """
-        return max(20.0, 3 * interval, 0.0 if math.isnan(self.pace) else 5 * self.pace)
+        pace = 0.0 if math.isnan(self.pace) else min(nsqds * self.pace, SLOWEST_GAP)
+        return max(20.0, 3 * interval, 5 * pace)
 
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
     """The last answer of an nsqd before a survey.
 
-    :ivar seconds: the time from that answer to those of the survey
+    :ivar seconds: the time from that answer to the end of the survey
     """
 
     nsqd: NsqdSurvey

@@ -51,7 +51,7 @@ class Place:
 
     @is_idle.setter
     def is_idle(self, is_idle: bool) -> None:
-        if is_idle:
+        if is_idle and not self.scope.cancel_called:  # one that was given up never comes back
             self._idle[self] = None
         else:
             self._idle.pop(self, None)

@@ -54,9 +54,9 @@ async def test_a_silent_nsqd_delays_nobody_for_long_and_is_asked_once_at_a_time(
             (2.0, "silent for 2 s"),
             (0.0, "silent for 4 s"),  # its question is still open
             (0.0, "silent for 8 s"),
-            (0.5, "silent for 13 s"),  # that failed after 10 s, so it was asked again
-            (0.0, "silent for 16 s"),
-            (0.0, "silent for 20 s"),
+            (0.5, "silent for 13 s: no answer within 10 s"),  # that failed after 10 s, so it was asked again
+            (0.0, "silent for 16 s: no answer within 10 s"),
+            (0.0, "silent for 20 s: no answer within 10 s"),
         ]
         assert fake.asked.count(f"GET n1{STATS}") == 2
         assert fake.asked.count(f"GET n2{STATS}") == 6

@@ -255,6 +255,33 @@ SITUATIONS = [
         nsqds=(Nsqd(), Nsqd(host="b", channels=(Channel(depth=lambda minute: 30 * minute),))),
     ),
     situation(
+        "messages on an nsqd without a consumer, and idle consumers elsewhere",
+        12,
+        ["nsqd_without_consumers"],
+        Alert(
+            "NsqNsqdWithoutConsumers",
+            "50 messages wait in t/c on nsqd b:4150, which no consumer is connected to",
+            on("b:4150"),
+        ),
+        nsqds=(
+            Nsqd(channels=(Channel(got=100),)),
+            Nsqd(host="b", channels=(Channel(got=50, depth=50, clients=0),)),
+        ),
+    ),
+    situation(
+        "consumers that hang, and a pause on an nsqd without messages",
+        12,
+        ["stalled"],
+        Alert(
+            "NsqChannelStalled",
+            "50 messages wait in t/c, and its consumers have finished none for 5 minutes",
+        ),
+        nsqds=(
+            Nsqd(channels=(Channel(got=60, depth=50, in_flight=10),)),
+            Nsqd(host="b", channels=(Channel(got=0, paused=1),)),
+        ),
+    ),
+    situation(
         "consumers that hang on one of two nsqds",
         12,
         ["nsqd_stalled"],
@@ -482,7 +509,7 @@ def observed(of: Situation) -> tuple[set[str], list[dict[str, str]]]:
         for family in collector.collect():
             for sample in family.samples:
                 labels = ",".join(f"{name}={json.dumps(value)}" for name, value in sample.labels.items())
-                series[f"{sample.name}{{{labels}}}"][number] = f"{float(sample.value):g}"
+                series[f"{sample.name}{{{labels}}}"][number] = repr(float(sample.value))
     assert polled.last is not None
 
     def trend_of(key: Key, seconds: float) -> Trend | None:

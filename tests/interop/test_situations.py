@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
@@ -55,7 +56,7 @@ def anyio_backend() -> str:
 class Mark:
     """A mark when it first comes.
 
-    :ivar late: the seconds since the situation began
+    :ivar late: the seconds from the beginning of the situation to that of the poll
     :ivar own: the sentence on the page of the topic or server
     :ivar pages: the marks with their sentences on the overview, and on the channel's page if it has one
     :ivar metrics: the lines of ``/metrics`` about the topic or server
@@ -289,6 +290,14 @@ def marks(page: str) -> list[tuple[str, str]]:
     return [(plain(each["label"]), plain(each["text"])) for each in PROBLEM.finditer(found)]
 
 
+def polled(page: str) -> float:
+    """Return when the poll of a page began."""
+    status = page.partition('id="status"')[2]
+    found = re.search(r'<time[^>]* datetime="([^"]+)"', status)
+    assert found, status
+    return datetime.fromisoformat(found[1]).timestamp()
+
+
 def plain(text: str) -> str:
     """Return text without markup."""
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", "", text))).strip()
@@ -345,11 +354,12 @@ async def scrape(board: Board, client: httpx.AsyncClient) -> None:
 async def note(board: Board, client: httpx.AsyncClient) -> None:
     """Look at the page of each situation, and note its marks; of new ones, what stands elsewhere."""
     for name, path in board.paths.items():
-        board.last[name] = marks(await page(client, path))
+        text = await page(client, path)
+        board.last[name] = marks(text)
         for label, own in board.last[name]:
             if (name, label) in board.marks:
                 continue
-            late = time.time() - board.began[name]
+            late = polled(text) - board.began[name]
             pages = {"overview": marks(await page(client, "/"))}
             channel = own.partition(":")[0]
             if path.startswith("/topics/") and channel in ("c", "c#ephemeral"):
@@ -365,7 +375,7 @@ GROWTH = LEAST_TREND + LATE
 SITUATIONS = [
     ("no-channel", "no channels", "5 messages wait until the first one is created", LATE),
     ("no-consumer", "no consumers", "No consumer is connected, and 5 messages wait.*Since", LATE),
-    ("deferred", "no consumers", "5 messages deferred there come due", LATE),
+    ("deferred", "no consumers", "5 messages deferred in it will come due", LATE),
     ("topic-paused", "paused", "The topic is paused, and 5 messages wait", LATE),
     ("channel-paused", "paused", "The channel is paused, and 5 messages wait.*Since", LATE),
     ("paused-on-one", "paused", r"The channel is paused on \S+, and 5 messages wait there.*Since", LATE),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nsq_anyio.http import ChannelStats, TopicStats, Totals
 from nsq_anyio.http.stats import topic_totals
 from nsq_anyio.monitoring import Counts, Figures, Rates
 from nsq_anyio.monitoring.activity import Activities
-from nsq_anyio.monitoring.snapshot import Activity
+from nsq_anyio.monitoring.snapshot import Activity, Key
 
 KEY = "t", "c"
 
@@ -139,3 +139,35 @@ def test_an_nsqd_is_idle_where_messages_wait_and_none_is_finished() -> None:
     assert poll(1015, {"a": 5, "b": 6}, {"a": 1, "b": 1}) == {"a": 1015, "b": 1005}
     # On one nsqd alone, it is the activity of the whole channel.
     assert poll(1020, {"a": 5}, {"a": 1}) == {}
+
+
+def test_a_silent_nsqd_is_not_forgotten() -> None:
+    activities = Activities()
+
+    def poll(time: float, *urls: str, silent: Sequence[str] = ()) -> Mapping[Key, Activity]:
+        row = TopicStats(topic_name="t", channels=(ChannelStats(channel_name="c", depth=1, client_count=1),))
+        figures = Figures(sums={KEY: Counts()})
+        figures.nodes["t"] = {url: {"c": (0, 0, 0, 0, 5)} for url in (*urls, *silent)}
+        topics = [topic_totals("t", dict.fromkeys(urls, row))] if urls else []
+        return activities.update(topics, figures, time, silent)
+
+    poll(1000, "a", "b")
+    assert poll(1005, silent=["a", "b"]) == {}
+    found = poll(1010, "a", silent=["b"])[KEY]
+    assert (found.waiting, found.idle_on) == (1000, {"a": 1000})
+    assert poll(1015, "a", "b")[KEY].idle_on == {"a": 1000, "b": 1000}
+
+
+def test_it_is_idle_from_the_first_consumer_on() -> None:
+    activities = Activities()
+
+    def poll(time: float, *, clients: int, paused: bool = False) -> Activity:
+        channel = ChannelStats(channel_name="c", depth=5, client_count=clients, paused=paused)
+        total = TopicStats(topic_name="t", channels=(channel,))
+        return activities.update([Totals(total, {})], Figures(sums={KEY: Counts()}), time)[KEY]
+
+    poll(1000, clients=0)
+    assert poll(5000, clients=1).idle_since() == 5000
+    assert poll(5005, clients=1).idle_since() == 5000
+    poll(5010, clients=1, paused=True)
+    assert poll(5015, clients=1).idle_since() == 5015

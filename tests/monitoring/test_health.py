@@ -145,8 +145,8 @@ def test_stalled() -> None:
     free = nsqd(A, topic(channel(depth=5, client_count=1)))
     (problem,) = found(view(free, activity=stopped(300)))
     assert problem.text == (
-        "Nothing is finished: 5 messages wait, and every consumer has RDY 0: they are paused, back off after "
-        "failures, or hang."
+        "Nothing is finished: 5 messages wait, and every consumer has RDY 0: they are paused, are backing "
+        "off after failures, or hang."
     )
     (problem,) = found(view(free, activity=Activity(900.0, waiting=900.0)))
     assert (problem.kind, problem.since) == ("stalled", 900.0)
@@ -253,7 +253,7 @@ def test_a_slow_growth_shows_in_an_hour() -> None:
 def test_deferred_messages_without_a_consumer() -> None:
     (problem,) = found(view(nsqd(A, topic(channel(deferred_count=5)))))
     assert (problem.kind, problem.is_bad) == ("no_consumers", False)
-    assert problem.text == "No consumer is connected, and 5 messages deferred there come due."
+    assert problem.text == "No consumer is connected; 5 messages deferred in it will come due."
     assert found(view(nsqd(A, topic(channel(deferred_count=5, client_count=1))))) == []
 
 

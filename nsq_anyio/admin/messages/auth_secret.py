@@ -42,8 +42,8 @@ def guarded(
 
 
 def _is_verified(tls: bool | ssl.SSLContext | TLSOptions) -> bool:
-    if isinstance(tls, TLSOptions):
-        if tls.ssl_context is None:
-            return tls.verify and (tls.ca_file is not None or tls.server_hostname is not None)
-        tls = tls.ssl_context
-    return isinstance(tls, ssl.SSLContext) and tls.verify_mode is ssl.CERT_REQUIRED
+    if not isinstance(tls, TLSOptions):
+        return False  # nobody knows whose authorities a context trusts
+    if tls.ssl_context is not None:
+        return tls.server_hostname is not None and tls.ssl_context.check_hostname
+    return tls.verify and (tls.ca_file is not None or tls.server_hostname is not None)

@@ -127,7 +127,6 @@ class Tail:
         self._render = render
         self._bounds = bounds
         self._pieces: deque[Piece] = deque()
-        self._kept = 0
         self._number = 0
         self._changed = anyio.Event()
         self._begin_session(())

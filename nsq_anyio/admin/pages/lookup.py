@@ -54,7 +54,6 @@ async def lookup(request: PageRequest) -> Values:
     )
     return {
         "lookups": survey.nsqlookupds,
-        "problems": tables.of_server,
         "matrix": matrix[:_MOST_NODES],
         "left_out": max(len(matrix) - _MOST_NODES, 0),
         "missing": sum(False in each.knows for each in matrix),

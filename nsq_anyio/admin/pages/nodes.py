@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ...http import ChannelStats, NsqdSurvey, TopicStats
@@ -22,7 +23,7 @@ _COLUMNS: Columns[NodeRow] = {
     "ingress": lambda row: row.rates.ingress,
     "egress": lambda row: row.rates.egress,
     "known": lambda row: row.known_to,
-    "answer": lambda row: row.seconds,
+    "answer": lambda row: math.nan if row.error else row.seconds,
     "up": lambda row: row.up,
 }
 _FILTERS: Filters[NodeRow] = {

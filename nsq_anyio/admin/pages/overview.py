@@ -43,8 +43,7 @@ async def overview(request: PageRequest) -> Values:
         "busiest_lines": row_lines(request, busiest, "ingress"),
         "deepest_lines": row_lines(request, deepest),
         "clients": sum(row.clients for row in tables.topics.values()),
-        "silent": sum(bool(row.error) for row in nodes),
-        "slowest": max((row.seconds for row in nodes), default=math.nan),
+        "slowest": max((row.seconds for row in nodes if not row.error), default=math.nan),
         "history": history_path(request),
         "left_out": request.context.history.left_out,
     }
@@ -71,7 +70,7 @@ class _Total:
     def __init__(self, topic: str, counts: Counts, rates: Rates | None) -> None:
         self.topic = topic
         self.counts = counts
-        self.ingress = rates.ingress if rates is not None else 0.0
+        self.ingress = rates.ingress if rates is not None else math.nan
 
 
 _COLUMNS: Columns[_Total] = {

@@ -87,7 +87,7 @@ def node_rows(snapshot: Snapshot, problems: Mapping[str, Sequence[Problem]]) -> 
     survey = snapshot.survey
     versions = {each.node.url: each.stats.version or each.node.version for each in survey.nsqds}
     newest = max(map(version_key, versions.values()), default=())
-    known = [{node.url for node in each.nodes} for each in survey.nsqlookupds]
+    known = [{node.url for node in each.nodes} for each in survey.nsqlookupds if not each.error]
     return [
         _row(
             each,
@@ -303,7 +303,6 @@ class Tables:
     :ivar totals: the statistics of each topic, by its name
     :ivar nodes: the rows of all nsqds
     :ivar problems: all problems, the worst first
-    :ivar of_server: the problems of each server, by its URL
     """
 
     snapshot: Snapshot
@@ -313,7 +312,6 @@ class Tables:
     totals: Mapping[str, Totals[TopicStats]]
     nodes: Sequence[NodeRow]
     problems: Sequence[Problem]
-    of_server: Mapping[str, Sequence[Problem]]
 
 
 def make_tables(snapshot: Snapshot, history: History) -> Tables:
@@ -346,5 +344,4 @@ def make_tables(snapshot: Snapshot, history: History) -> Tables:
         totals=totals,
         nodes=node_rows(snapshot, of_server),
         problems=found,
-        of_server=of_server,
     )

@@ -12,6 +12,7 @@ import anyio
 
 from ...http import ChannelStats, Nsqd, TopicStats
 from ...monitoring import Rates, Snapshot
+from ...monitoring.health import named
 from ...monitoring.last_answers import UNKNOWN, rates_on
 from ...names import is_valid_name
 from .charts import history_path, lines, row_lines
@@ -36,7 +37,7 @@ _TOPIC_COLUMNS: Columns[Row] = {
     "clients": lambda row: row.clients,
 }
 _TOPIC_FILTERS: Filters[Row] = {
-    "stuck": ("Stuck", lambda row: bool(row.problems)),
+    "stuck": ("With problems", lambda row: bool(row.problems)),
     "no-consumers": ("No consumers", lambda row: not row.clients),
     "paused": ("Paused", lambda row: row.is_paused or row.paused_channels > 0),
     "waiting": ("With depth", lambda row: row.measures.depth > 0),
@@ -175,7 +176,7 @@ def known_topic(tables: Tables, name: str) -> Row:
         return tables.topics[name]
     text = f"No nsqd that answered has a topic {name!r}. It may have been deleted, or not be created yet."
     if silent := _silent(tables.snapshot, name):
-        text = f"The nsqd that had the topic {name!r} does not answer: {', '.join(silent)}."
+        text = f"The topic {name!r} was on {named(silent)}, and no answer comes from there."
     elif any(name in each.topics for each in tables.snapshot.survey.nsqlookupds):
         text = (
             f"nsqlookupd knows the topic {name!r}, and no nsqd that answered has it: "
@@ -259,6 +260,8 @@ async def channel(request: PageRequest) -> Values:
     row = next((each for each in tables.channels[topic] if each.channel == name), None)
     if row is None:
         text = f"The topic {topic!r} has no channel {name!r}. It is created when a consumer subscribes to it."
+        if silent := _silent(tables.snapshot, topic, name):
+            text = f"The channel {name!r} was on {named(silent)}, and no answer comes from there."
         raise PageError(404, "This channel is not there", text)
     found = await clients_of(request, topic, name)
     of_node = {node.node.url: node for node in tables.nodes}

@@ -129,7 +129,7 @@ def _pause(effects: Effects) -> Iterator[str]:
     else:
         yield "No channel gets messages from this topic until it is unpaused. They wait in the topic."
         yield "Channels go on with what they have."
-    yield "An nsqd that creates it later is not paused."
+    yield "Where an nsqd creates it later, it is not paused."
 
 
 def _unpause(effects: Effects) -> Iterator[str]:
@@ -203,9 +203,9 @@ def remedy(command: Command, found: Sequence[ServerResult]) -> str:
     if not failed:
         return ""
     what = f"It may not have been {_DONE[command.action]} on {_names(failed)}."
-    if command.action == "delete":
-        what += f" What an nsqd still has of {subject(command)} comes back when the nsqd answers again."
-    return f"{what} Repeat this once {'it answers' if len(failed) == 1 else 'they answer'}."
+    if command.action == "delete" and any(each.kind == "nsqd" and each.state == "failed" for each in found):
+        what += f" What an nsqd still has of {subject(command)} stays there."
+    return f"{what} Repeat this once the cause is gone."
 
 
 def _servers(count: int) -> str:

@@ -79,8 +79,8 @@ class AdminFlags(Flags):
         default=True,
     )
     auth_discovered: bool = switch(
-        "Send --auth-secret also to nsqds that only nsqlookupds name, without a certificate verified by "
-        "--tls-ca-file or --tls-server-hostname, and --header also to nsqlookupds that /config names."
+        "Send --auth-secret also to nsqds that only nsqlookupds name and whose certificate is not verified "
+        "by --tls-ca-file or --tls-server-hostname, and --header also to nsqlookupds that /config names."
     )
     # Flags of nsqadmin that have no effect here.
     graphite_url: str = flag(_REPLACED, default="", metavar="TEXT")

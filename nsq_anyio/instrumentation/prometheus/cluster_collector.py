@@ -280,7 +280,7 @@ class _Collection:
         info = {"url": node.url, "hostname": node.hostname, "version": nsqd.stats.version or node.version}
         self._samples.add(NSQD_INFO, {**labels, **info}, 1)
         if not nsqd.error:
-            self._samples.add(NSQD_HEALTHY, labels, nsqd.stats.health == "OK")
+            self._samples.add(NSQD_HEALTHY, labels, nsqd.stats.health in ("", "OK"))
             self._samples.add(NSQD_START, labels, nsqd.stats.start_time)
 
     def _add_nsqlookupds(self) -> None:

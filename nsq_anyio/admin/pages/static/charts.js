@@ -37,7 +37,7 @@ export function startCharts() {
 class Charts {
   #figures;
   #table;
-  #span = Number(sessionStorage.getItem("nsq-span")) || 3600;
+  #span = keptSpan() || 3600;
   #history = null;
   #plots = [];
   #isLoading = false;
@@ -55,7 +55,7 @@ class Charts {
       const chosen = Number(event.target.dataset?.span);
       if (!chosen) return;
       this.#span = chosen;
-      sessionStorage.setItem("nsq-span", String(chosen));
+      keepSpan(chosen);
       press();
       this.draw();
     });
@@ -121,6 +121,21 @@ class Charts {
   }
 }
 
+// A browser may forbid storage.
+function keptSpan() {
+  try {
+    return Number(sessionStorage.getItem("nsq-span"));
+  } catch {
+    return 0;
+  }
+}
+
+function keepSpan(span) {
+  try {
+    sessionStorage.setItem("nsq-span", String(span));
+  } catch {}
+}
+
 const measuresOf = (figure) => figure.dataset.measures.split(" ");
 
 function makePlot(figure, data, span) {
@@ -154,12 +169,13 @@ function makePlot(figure, data, span) {
         points: { show: (self) => self.data[0].length < 3, size: 4 },
       })),
     ],
-    hooks: { setCursor: [(self) => read(self, measures, readout)], setData: [(self) => read(self, measures, readout)] },
+    hooks: { setCursor: [(self) => read(self, measures, readout)], setData: [(self) => read(self, measures, readout)], destroy: [() => sizes.disconnect()] },
   }, data, place);
   read(plot, measures, readout);
-  new ResizeObserver(() => {
+  const sizes = new ResizeObserver(() => {
     if (place.clientWidth && place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height: place.clientHeight });
-  }).observe(place);
+  });
+  sizes.observe(place);
   place.tabIndex = 0;
   place.onkeydown = (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];

@@ -35,6 +35,7 @@ export function startLive() {
   let within = 5;
   let interval = Number(document.documentElement.dataset.interval);
   let last = 0;
+  let judged = 0; // when `judge` was called
   let hiding = 0;
 
   const receive = (kind, data) => {
@@ -63,6 +64,8 @@ export function startLive() {
   };
   const judge = () => {
     const now = seconds();
+    if (now > judged + 5) told = now; // Timers stand still while the computer sleeps, the worker's, too.
+    judged = now;
     if (!isJoined || now < joined + GRACE) return;
     // The worker tells of each event and each failure; this one is frozen or has crashed.
     if (stream instanceof SharedStream && now > told + patience(within) + 3) useOwn();

@@ -18,14 +18,15 @@ let permit = "";
 let isPaused = false;
 let isOver = false;
 let waiting = [];
+let cleared = new Set(); // the keys of messages that are not shown again
 
 const matches = (item) => item.textContent.toLowerCase().includes(filter.value.trim().toLowerCase());
 
 function tell() {
   const hidden = list.querySelectorAll(":scope > [hidden]").length;
   const parts = [];
-  if (isPaused) parts.push(waiting.length === MOST ? `${MOST} or more new ones wait` : `${waiting.length} new ones wait`);
-  if (hidden) parts.push(`${hidden} do not match`);
+  if (isPaused) parts.push(waiting.length === MOST ? `${MOST} or more new` : `${waiting.length} new`);
+  if (hidden) parts.push(`${hidden} hidden by the filter`);
   count.textContent = parts.join(", ");
   empty.hidden = isOver || list.children.length > 0;
 }
@@ -44,7 +45,7 @@ function receive(html) {
   template.innerHTML = html;
   // A connection that is made again begins with messages that the one before may have passed.
   const known = new Set([...waiting, ...list.children].map((item) => item.dataset.key));
-  const items = [...template.content.children].filter((item) => !known.has(item.dataset.key));
+  const items = [...template.content.children].filter(({ dataset: { key } }) => !known.has(key) && !cleared.has(key));
   showTimes(template.content);
   if (isPaused) {
     waiting = [...items, ...waiting].slice(0, MOST);
@@ -91,6 +92,7 @@ pause.addEventListener("click", () => {
   tell();
 });
 clear.addEventListener("click", () => {
+  cleared = new Set([...waiting, ...list.children].map((item) => item.dataset.key));
   list.replaceChildren();
   waiting = [];
   tell();
@@ -117,7 +119,7 @@ document.addEventListener("visibilitychange", () => {
   else if (stream === null && !isOver) open();
 });
 addEventListener("pagehide", close);
-addEventListener("pageshow", (event) => { if (event.persisted && stream === null) open(); });
+addEventListener("pageshow", (event) => { if (event.persisted && stream === null && !isOver) open(); });
 
 for (const element of [pause, clear, filter]) element.hidden = false;
 state.textContent = "Connecting …";
