@@ -372,7 +372,6 @@ and (sum by (topic) (nsq_topic_depth_messages) > 0)
         expr="""
 count by (topic) (nsq_topic_channels) - on (topic) group_right ()
 count by (topic, channel) (nsq_channel_clients{channel!~"dead-letter|.+#ephemeral"}) > 0
-unless on () (nsq_exporter_left_out_channels > 0)
 """,
         lasting="15m",
         severity="info",

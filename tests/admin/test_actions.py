@@ -260,7 +260,7 @@ async def test_an_nsqd_that_is_down_keeps_what_it_has(channel: str) -> None:
             assert reply.status_code == 200
             assert "in part only" in title(reply)
             assert [row for row in rows(reply) if row.startswith(f"nsqd {name} failed It was not reached: ")]
-            assert "Repeat this once it answers." in text(reply)
+            assert "Repeat this once the cause is gone." in text(reply)
             assert (f"What an nsqd still has of {kind}" in text(reply)) == (action == "delete")
 
 

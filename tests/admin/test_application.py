@@ -1,7 +1,6 @@
 """The application as ASGI servers and hosts call it, on embedded servers."""
 
 import json
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,12 +11,10 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.admin import Admin, AdminOptions, app
-from nsq_anyio.admin.upstream import Upstream
 from nsq_anyio.serving.http_messages import Request, Response
 from nsq_anyio.serving.http_server import serve_http
 from nsq_anyio.serving.listener import local_port, open_listener
 from nsq_anyio.tasks import background_tasks
-from tests.tls_files import TLSFiles
 
 pytestmark = pytest.mark.anyio
 
@@ -93,19 +90,6 @@ async def test_nsqlookupds_that_config_names_get_no_headers(
                 assert (await client.get("/api/topics")).status_code == 200
     assert seen == {"given": {"t0ken"}, "named later": {"t0ken" if auth_discovered else None}}
     assert ("see --auth-discovered" in caplog.text) is not auth_discovered
-
-
-def test_headers_go_to_https_servers_that_an_own_context_verifies(tls_files: TLSFiles) -> None:
-    verifying = ssl.create_default_context(cafile=tls_files.ca_file)
-    trusting = ssl.create_default_context(cafile=tls_files.ca_file)
-    trusting.check_hostname = False
-    trusting.verify_mode = ssl.CERT_NONE
-    for context, expected in ((verifying, True), (trusting, False), (None, False)):
-        upstream = Upstream(["http://given:4161"], (), AdminOptions(ssl_context=context))
-        assert upstream._gets_headers("given:4161")
-        assert upstream._gets_headers("https://later:4161") is expected
-        assert not upstream._gets_headers("http://later:4161")
-        assert not upstream._gets_headers("http://given:4162")
 
 
 async def test_it_needs_neither_lifespan_nor_block() -> None:

@@ -140,7 +140,7 @@ async def test_nsqds_that_do_not_answer_are_named_where_they_had_something() -> 
     assert text in await stage.text("/topics/t")
     assert "had this channel before" not in await stage.text("/topics/t/c")
     reply = await stage.get("/topics/lost")
-    assert "does not answer: nsqd-2:4151." in reply.body.decode()
+    assert "was on nsqd-2:4151, and no answer comes from there." in reply.body.decode()
 
 
 async def test_an_empty_window_has_no_latency() -> None:

@@ -212,7 +212,7 @@ def test_an_nsqd_that_is_down_is_named_before_and_after(page: Page, stage: Stage
         confirm(page, "Pause")
         expect(dialog).to_contain_text("in part only")
         expect(dialog.locator("tr", has_text=name)).to_contain_text("It was not reached: connection refused")
-        expect(dialog).to_contain_text("Repeat this once it answers.")
+        expect(dialog).to_contain_text("Repeat this once the cause is gone.")
     finally:
         stage.nsqds[1] = stage.start_nsqd(succeeding=stage.nsqds[1])
 

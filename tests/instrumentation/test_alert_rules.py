@@ -569,3 +569,37 @@ def test_the_dashboard_and_the_alerts_agree(of: Situation, tmp_path: Path) -> No
     path = tmp_path / "alerts.test.yml"
     path.write_text(json.dumps(check), "utf-8")  # JSON is YAML
     promtool("test", "rules", str(path))
+
+
+def test_the_alerts_that_are_for_no_kind_of_problem(tmp_path: Path) -> None:
+    """Each fires for series of its own, ten minutes long."""
+    series = {
+        "NsqdRestarted": ('nsq_nsqd_start_time_seconds{nsqd="a:4150"}', "1x10 2x10"),
+        "NsqDeadLetters": ('nsq_topic_depth_messages{topic="t.dead",nsqd="a:4150"}', "3x20"),
+        "NsqExporterStale": ("nsq_exporter_survey_time_seconds", "1x20"),
+        "NsqExporterAbsent": ("nsq_nsqd_up", "1x20"),
+        "NsqExporterLeavesOut": ("nsq_exporter_left_out_channels", "1x20"),
+    }
+    assert series.keys() == rules.NO_PROBLEM.keys()
+    tests = [
+        {
+            "interval": "30s",
+            "input_series": [{"series": name, "values": values}],
+            "promql_expr_test": [
+                {
+                    "expr": f"count(ALERTS{{alertname='{alert}',alertstate='firing'}})",
+                    "eval_time": "10m",
+                    "exp_samples": [{"labels": "{}", "value": 1}],
+                }
+            ],
+        }
+        for alert, (name, values) in series.items()
+    ]
+    check = {
+        "rule_files": [str(DOCS / "prometheus-alerts.yml")],
+        "evaluation_interval": "30s",
+        "tests": tests,
+    }
+    path = tmp_path / "alerts.test.yml"
+    path.write_text(json.dumps(check), "utf-8")
+    promtool("test", "rules", str(path))
