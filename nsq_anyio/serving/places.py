@@ -40,8 +40,8 @@ class Place:
     __slots__ = ("_idle", "address", "scope")
 
     def __init__(self, address: str, idle: dict[Place, None]) -> None:
-        self.address = address
-        self.scope = anyio.CancelScope()
+        self.address: str = address
+        self.scope: anyio.CancelScope = anyio.CancelScope()
         self._idle = idle
 
     @property
