@@ -319,7 +319,7 @@ def _slow(
         )
         text = f"Nothing is finished: {messages_wait(channel.depth)}, and {taken}."
         yield _on_channel(key, "stalled", text, channel.depth, is_bad=True, since=idle)
-    elif not channel.depth and now - activity.holding >= patience:
+    elif not is_served and now - activity.holding >= patience:
         text = (
             f"Consumers hold {_messages(channel.in_flight_count)} and answer none: they work long, or hang."
         )

@@ -189,6 +189,9 @@ def test_messages_that_are_held_without_an_answer() -> None:
     assert (problem.kind, problem.is_bad, problem.since) == ("holding", False, NOW - 25)
     assert problem.text == "Consumers hold 3 messages and answer none: they work long, or hang."
     assert found(view(held, activity=Activity(0.0, holding=NOW - 15))) == []
+    unserved = nsqd(B, topic(channel(depth=7)))
+    on_both = view(held, unserved, activity=Activity(0.0, holding=NOW - 25))
+    assert kinds(on_both) == [("nsqd_without_consumers", True), ("holding", False)]
 
 
 def failing(kind: str, count: int, began: float, last: float, finished: float = NOW) -> list[Problem]:
