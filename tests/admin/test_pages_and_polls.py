@@ -49,7 +49,7 @@ async def get(pages: Router[Response], path: str) -> Response:
 
 
 async def test_twenty_pages_a_second_do_not_stretch_the_interval() -> None:
-    async with site(topics=60, channels=2) as (watch, pages):
+    async with site(topics=10, channels=1) as (watch, pages):
         asked = 0
         view = await watch.after(None)
         while view.number < 6:
