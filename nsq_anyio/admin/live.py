@@ -37,7 +37,7 @@ class Live:
     """Serves the snapshots of one `Watch`.
 
     ``/events`` sends an event ``poll`` for each snapshot, with its number and the cluster's measures; a slow
-    viewer misses snapshots. It sends an event ``alive`` at first, and after 5 seconds without an event.
+    viewer misses snapshots. It sends an event ``alive`` at first, and every 5 seconds.
     ``/history?topic=&channel=`` is a series as JSON, in which unknown values are null. ``/metrics`` has the
     metrics of ``nsq-anyio exporter``: for topics and channels a series for each nsqd, up to the exporter's
     default limit, or with ``?nsqds=sum`` the sums over all nsqds.
