@@ -405,7 +405,7 @@ def spark(session: nox.Session) -> None:
     of_all = ("tests/test_exports.py", "tests/test_shown_names.py")
     chosen = ["tests/spark", f"--ignore={speed}", f"--deselect={DELTA}", *of_all]
     # By name, the files with JVMs come first, which take the longest; by default those of many tests do.
-    options = [*BY_FILE, "--no-loadscope-reorder", *NEXT_TEST_GOES_ON, "-n", "4"]
+    options = [*BY_FILE, "--no-loadscope-reorder", *NEXT_TEST_GOES_ON, "-n", "3"]
     session.run("pytest", *chosen, *options, env={"JDK_JAVA_OPTIONS": java})
     session.run("pytest", speed)
 
