@@ -211,7 +211,7 @@ def unknown(snapshot: Snapshot) -> int:
         activity is None or not activity.is_known(snapshot.survey.time, snapshot.interval)
         for each in snapshot.topics
         for channel in each.total.channels
-        if channel.depth or channel.in_flight_count
+        if channel.client_count and (channel.depth or channel.in_flight_count)
         for activity in [snapshot.activities.get((each.total.topic_name, channel.channel_name))]
     )
 

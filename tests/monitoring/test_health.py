@@ -286,6 +286,8 @@ def test_what_is_not_known_yet() -> None:
     assert unknown(view(served, activity=Activity(NOW - 20, waiting=NOW - 20))) == 0
     assert unknown(view(served, activity=Activity(NOW - 5, waiting=NOW - 5, finished=NOW))) == 0
     assert unknown(view(nsqd(A, topic(channel(client_count=1))), activity=Activity(NOW))) == 0
+    # Without a consumer, it is known that they wait.
+    assert unknown(view(nsqd(A, topic(channel(depth=5))), activity=Activity(NOW))) == 0
 
 
 def test_a_channel_that_is_missing_on_an_nsqd() -> None:
