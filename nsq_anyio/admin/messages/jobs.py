@@ -23,7 +23,7 @@ from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
 from ..upstream import Upstream
 from .bounds import MessageBounds
 from .content import LetterRow
-from .topic_nodes import TopicNodes
+from .topic_nodes import TopicNode, TopicNodes
 
 _log = logging.getLogger(__name__)
 
@@ -199,10 +199,14 @@ class Jobs:
             )
 
     async def _work(self, job: Job) -> None:
-        walk = await self._walk(job)
-        if job.kind == "list":
-            await self._list(job, walk)
-            return
+        asked: dict[str, TopicNode] = {}
+        walk = await self._walk(job, asked)
+        await (self._list(job, walk) if job.kind == "list" else self._process(job, walk))
+        for nsqd in sorted(asked.keys() & walk.nsqds.keys() - walk.lost.keys()):
+            await self._tell_of_deletion(job, asked[nsqd])
+
+    async def _process(self, job: Job, walk: ChannelScan) -> None:
+        """Retry or drop letters."""
         work = LetterProcessor(walk, job.meant, job.limit)
         run = work.drop if job.kind == "drop" else self._retrying(work)
         try:
@@ -239,7 +243,11 @@ class Jobs:
             time.time(),
         )
 
-    async def _walk(self, job: Job) -> ChannelScan:
+    async def _walk(self, job: Job, asked: dict[str, TopicNode]) -> ChannelScan:
+        """Return the scan of the channel.
+
+        :param asked: gets the answer of each nsqd before its first SUB
+        """
         snapshot = await self._watch.after(None)
         nodes = await TopicNodes.asked(self._upstream, snapshot, job.topic, self._connection)
         if not nodes.all:
@@ -264,6 +272,7 @@ class Jobs:
             ):
                 raise ConnectionLost(nsqd, f"it has no channel {job.channel} of the topic any more")
             had_channel.add(nsqd)
+            asked.setdefault(nsqd, node)
 
         return ChannelScan(
             job.topic,
@@ -277,6 +286,24 @@ class Jobs:
             only_earlier=job.kind == "retry",
             bounds=_WALK,
         )
+
+    async def _tell_of_deletion(self, job: Job, before: TopicNode) -> None:
+        """Say so if a channel was deleted between the question before SUB and SUB, which makes it again.
+
+        A later deletion ends the connection.
+        """
+        then = before.channel(job.channel)
+        try:
+            node = await before.again(self._upstream, _PATIENCE)
+        except HTTPError as error:
+            job.notes.append(f"{before.name} does not say whether the channel was deleted: {error}.")
+            return
+        now = None if node is None else node.channel(job.channel)
+        if then is not None and now is not None and now.message_count < then.message_count:
+            job.notes.append(
+                f"{before.name}: the channel was deleted right before this job subscribed to it, "
+                "and is there again. Delete it unless somebody needs it."
+            )
 
     async def _follow(self, job: Job, counts: Callable[[], tuple[int, int, int]]) -> None:
         while True:

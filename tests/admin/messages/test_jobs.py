@@ -6,6 +6,8 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio import envelope
 from nsq_anyio.admin.messages.jobs import Job, JobRefused, Jobs
+from nsq_anyio.admin.messages.topic_nodes import TopicNode
+from nsq_anyio.admin.upstream import Upstream
 from nsq_anyio.dead_letters import Filter
 from nsq_anyio.options import ConnectionOptions
 from nsq_anyio.testing import fault_proxy
@@ -146,6 +148,34 @@ async def test_a_job_creates_nothing_by_a_wrong_name() -> None:
             await ended(job)
             assert job.state == "failed", job.problem
         assert (await on.topics(), sorted(await on.channels("t"))) == (["t"], ["archive"])
+
+
+@pytest.mark.parametrize("what", ["topic", "channel"])
+async def test_it_says_that_it_has_made_a_channel_again(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is deleted between the answer of nsqd and SUB, which nothing can prevent."""
+    async with stage() as on:
+        dead = await die(on, "t", [b"one"])
+        again = TopicNode.again
+        answers = 0
+
+        async def deleted_meanwhile(node: TopicNode, upstream: Upstream, limit: float) -> TopicNode | None:
+            nonlocal answers
+            answer = await again(node, upstream, limit)
+            answers += 1
+            if answers == 1:
+                await (
+                    on.http.delete_topic(dead)
+                    if what == "topic"
+                    else on.http.delete_channel(dead, "dead-letter")
+                )
+            return answer
+
+        monkeypatch.setattr(TopicNode, "again", deleted_meanwhile)
+        job = await work(on.jobs(), dead, "drop")
+        assert (job.state, job.done) == ("done", 0)
+        (note,) = job.notes
+        assert "the channel was deleted right before this job subscribed to it, and is there again" in note
+        assert await depth(on, dead, "dead-letter") == 0
 
 
 async def test_the_first_channel_of_a_topic_gets_what_waits() -> None:
