@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         RateLimit,
         consume,
     )
+    from .delaying import Delays, delays
     from .errors import (
         AlreadyResponded,
         Closed,
@@ -92,6 +93,7 @@ __all__ = [
     "ConsumerStatistics",
     "DeadLetter",
     "DelayFileUnusable",
+    "Delays",
     "DialFailed",
     "Discard",
     "FrameTooLarge",
@@ -131,6 +133,7 @@ __all__ = [
     "WouldDeadlock",
     "accelerated",
     "consume",
+    "delays",
     "embedded",
     "envelope",
     "events",
@@ -156,6 +159,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "RateLimit",
         "consume",
     ),
+    ".delaying": ("Delays", "delays"),
     ".errors": (
         "AlreadyResponded",
         "Closed",

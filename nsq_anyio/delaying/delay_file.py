@@ -166,8 +166,8 @@ class DelayFile:
     Deleted messages leave room that later ones take; the file does not shrink.
 
     :param path: the file; a writer creates it if it is missing
-    :param writer: whether this is the service, which takes messages; there is one for each file, and a lock on
-        ``PATH.lock`` (which is left behind) keeps others away. Others may look at messages and cancel them
+    :param writer: whether this is the service, which takes messages. There is one for each file: a lock on
+        ``PATH.lock``, which is left behind, keeps others away. Others may look at messages and cancel them
     :raises DelayFileUnusable: if there is no such file, it is in use by another service, damaged, of a newer
         version or of another program, or cannot be read or written; so does each method
     """
@@ -200,9 +200,7 @@ class DelayFile:
         """
         with self._explained(), self._lock:
             if _identity(self.path) != self._identity:
-                raise self._unusable(
-                    "it was deleted or replaced while it was in use; start the service again"
-                )
+                raise self._unusable("it was deleted or replaced while in use; start the service again")
             free = shutil.disk_usage(self.path.parent).free
             if free < RESERVE:
                 reason = f"{free} bytes of its disk are free, and {RESERVE} must stay so; make room there"
@@ -225,7 +223,7 @@ class DelayFile:
     def due(
         self, now: float, *, limit: int, max_bytes: int, without: Collection[str] = ()
     ) -> list[tuple[WaitingMessage, bytes]]:
-        """Return messages that are due, with their bodies: topic by topic, the one that is due first in front.
+        """Return messages that are due, with their bodies: topic by topic, in the order of their times.
 
         :param now: seconds since the epoch
         :param limit: the most messages, 1 or more
@@ -243,8 +241,8 @@ class DelayFile:
                 if name in without:
                     continue
                 rows = self._connection.execute(
-                    f"SELECT {_COLUMNS}, body FROM message WHERE topic = ? AND due <= ? ORDER BY due, id"
-                    " LIMIT ?",
+                    f"SELECT {_COLUMNS}, body FROM message"  # noqa: S608 - a constant
+                    " WHERE topic = ? AND due <= ? ORDER BY due, id LIMIT ?",
                     (topic, time, limit - len(found)),
                 )
                 for *columns, body in rows:
@@ -459,7 +457,8 @@ class DelayFile:
         latest = _LATEST if selection.before is None else _microseconds(selection.before)
         if topic is None:
             rows = self._connection.execute(
-                f"SELECT name, {_COLUMNS} FROM message JOIN topic ON topic.id = message.topic"
+                f"SELECT name, {_COLUMNS} FROM message JOIN topic"  # noqa: S608 - a constant
+                " ON topic.id = message.topic"
                 " WHERE message.id = ? AND due >= ? AND due < ? AND (name = ? OR ?)",
                 (selection.id, earliest, latest, selection.topic, selection.topic is None),
             )
@@ -467,8 +466,8 @@ class DelayFile:
         number, name = topic
         after = (earliest, -1) if last is None else (_microseconds(last.due), last.id)
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM message WHERE topic = ? AND (due, id) > (?, ?) AND due < ?"
-            " ORDER BY due, id LIMIT ?",
+            f"SELECT {_COLUMNS} FROM message"  # noqa: S608 - a constant
+            " WHERE topic = ? AND (due, id) > (?, ?) AND due < ? ORDER BY due, id LIMIT ?",
             (number, *after, latest, limit),
         )
         return [_waiting(name, columns) for columns in rows]

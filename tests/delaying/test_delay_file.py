@@ -247,7 +247,7 @@ def test_a_deleted_file_takes_no_more(file: DelayFile, path: Path) -> None:
     with pytest.raises(DelayFileUnusable):
         file.store([message(1)])
     path.touch()
-    with pytest.raises(DelayFileUnusable, match="it was deleted or replaced while it was in use") as caught:
+    with pytest.raises(DelayFileUnusable, match="it was deleted or replaced while in use") as caught:
         file.store([message(1)])
     assert not caught.value.temporary
 
