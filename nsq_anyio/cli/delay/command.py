@@ -18,7 +18,7 @@ from ..ending import PARTIAL
 from ..flags.fields import takes
 from ..in_thread import in_thread
 from ..lazy_group import SentenceGroup
-from .flags import CancelFlags, ListFlags, StatsFlags
+from .flags import CancelFlags, ListFlags, ServeFlags, StatsFlags
 
 if TYPE_CHECKING:
     from ...delaying.delay_file import DelayFile
@@ -41,6 +41,36 @@ def delay() -> None:
     FILE is the SQLite file in which the service keeps the messages. The other commands work while the service
     runs, and while it does not.
     """
+
+
+@delay.command(
+    "serve",
+    cls=UtilityCommand,
+    epilog=_example("serve delays.db --lookupd-http-address 127.0.0.1:4161 \\\n    --http-address :8080"),
+)
+@takes(ServeFlags)
+def serve(flags: ServeFlags) -> None:
+    """Keep delayed messages in FILE, and publish each at its time.
+
+    FILE is made if it is missing; it belongs to one service, and must be on a local disk. Several services,
+    each with a file of its own, share the messages. The nsqds to consume from are those to publish to.
+    """
+    from ..event_loop import run_draining
+    from .run import DelayServer
+
+    _refuse_connection_options()
+    run_draining(DelayServer(flags).run, flags.backend)
+
+
+def _refuse_connection_options() -> None:
+    """Refuse options of connections in ``--producer-opt``: all connections have those of the consumer."""
+    from ..flags.options import keys
+
+    for pair in click.get_current_context().params["producer_opt"]:
+        name = pair.partition(",")[0]
+        key = keys("producer").get(name.replace("-", "_"))
+        if key is not None and key.part != "own":
+            raise click.UsageError(f"--producer-opt {name} is for connections: use --consumer-opt {name}")
 
 
 @delay.command("list", cls=UtilityCommand, epilog=_example("list delays.db --topic reminders --before 1h"))

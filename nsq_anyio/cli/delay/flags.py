@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..command import quiet_command_flags
+from ..command import command_flags, quiet_command_flags
+from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
 from ..flags.fields import Flags, argument, flag, shared, switch
 from ..flags.kinds import FILE, Integer, duration
+from ..flags.names import complete_channel, complete_topic
+from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
     from ...delaying.delay_file import Selection
+
+
+MAX_IN_FLIGHT = 500
+"""The default of ``--max-in-flight``, as for `delays`."""
 
 
 def _moment(text: str) -> float:
@@ -53,14 +60,37 @@ def _complete_topic(context: click.Context, _parameter: click.Parameter, incompl
     return sorted(name for name in names if name.startswith(incomplete) and is_valid_name(name))
 
 
-FILE_ARGUMENT = argument(metavar="FILE", type=FILE)
-AS_JSON = switch("Print JSON instead of tables and text.", "--json")
+_FILE = argument(metavar="FILE", type=FILE)
+_AS_JSON = switch("Print JSON instead of tables and text.", "--json")
+_BACKEND = shared(quiet_command_flags)
+
+
+class ServeFlags(Flags):
+    """The flags of ``nsq-anyio delay serve``."""
+
+    file: str = _FILE
+    topic: str = flag(
+        "The topic that producers name as their delays.",
+        default="nsq.delays",
+        shell_complete=complete_topic,
+    )
+    channel: str = flag("The channel to consume from.", default="delays", shell_complete=complete_channel)
+    http_address: str | None = flag(
+        "Answer /healthz, /readyz and /metrics on this address; :PORT means all interfaces.",
+        metavar="HOST:PORT",
+    )
+    source: Source = shared(source_flags)
+    consumer: ConsumerFlags = shared(
+        connection_flags("consumer", "producer", max_in_flight=str(MAX_IN_FLIGHT))
+    )
+    producer: ProducerFlags
+    backend: str = shared(command_flags)
 
 
 class FileFlags(Flags):
     """The file of delayed messages, which a service may be using."""
 
-    file: str = FILE_ARGUMENT
+    file: str = _FILE
     # Each command declares these fields, after its own.
     as_json: bool
     backend: str
@@ -92,16 +122,16 @@ class SelectionFlags(FileFlags):
 class StatsFlags(FileFlags):
     """The flags of ``nsq-anyio delay stats``."""
 
-    as_json: bool = AS_JSON
-    backend: str = shared(quiet_command_flags)
+    as_json: bool = _AS_JSON
+    backend: str = _BACKEND
 
 
 class ListFlags(SelectionFlags):
     """The flags of ``nsq-anyio delay list``."""
 
     limit: int = flag("The most messages to show; 0: all.", type=Integer(min=0), default=100)
-    as_json: bool = AS_JSON
-    backend: str = shared(quiet_command_flags)
+    as_json: bool = _AS_JSON
+    backend: str = _BACKEND
 
 
 class CancelFlags(SelectionFlags):
@@ -109,8 +139,8 @@ class CancelFlags(SelectionFlags):
 
     all_of_them: bool = switch("All messages that are not due yet, instead of selecting some.", "--all")
     yes: bool = switch("Do not ask for confirmation.")
-    as_json: bool = AS_JSON
-    backend: str = shared(quiet_command_flags)
+    as_json: bool = _AS_JSON
+    backend: str = _BACKEND
 
     @property
     def selects(self) -> bool:
