@@ -206,10 +206,10 @@ def test_a_time_that_is_not_valid(path: Path, text: str) -> None:
 
 def test_topics_of_the_file_are_completed(path: Path) -> None:
     for line, found in [
-        (f"nsq-anyio delay list {path} --topic re", "plain,reminders\n"),
+        (f"nsq-anyio delay list {path} --topic re", "plain,reminders"),
         ("nsq-anyio delay list none.db --topic re", ""),
         ("nsq-anyio delay list --topic re", ""),
     ]:
         done = CliRunner().invoke(cli, [], prog_name="nsq-anyio", env=asked_by_bash(line))
         assert (done.exit_code, done.stderr) == (0, "")
-        assert done.stdout == found, line
+        assert done.stdout.strip() == found, line

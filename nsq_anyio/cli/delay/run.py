@@ -23,7 +23,7 @@ class DelayServer:
         self._flags = flags
         address = flags.http_address
         self._address = None if address is None else ListenAddress.parse(address)
-        self._metrics = Metrics()
+        self._metrics = None if address is None else Metrics()
         self._delays: Delays | None = None
         self._is_draining = False
         consumer = flags.consumer.preferring(max_backoff_duration=_REQUEUE)
@@ -49,7 +49,8 @@ class DelayServer:
             if self._address is not None:
                 await stack.enter_async_context(health_endpoint(self._address, self))
             self._delays = await stack.enter_async_context(self._block)
-            self._metrics.add(self._delays)
+            if self._metrics is not None:
+                self._metrics.add(self._delays)
             await stop.wait()
             self._is_draining = True
 
@@ -72,4 +73,4 @@ class DelayServer:
 
         :raises MetricsUnavailable: if the extra is not installed
         """
-        return await self._metrics.text()
+        return await (self._metrics or Metrics()).text()
