@@ -83,7 +83,7 @@ def delays(
     nsqd: str | Sequence[str] | None = None,
     nsqlookupd: str | Sequence[str] | None = None,
     max_in_flight: int = 500,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] | None = None,
     on_event: EventHook | None = None,
     options: ConsumerOptions | None = None,
     publishing: ProducerOptions | None = None,
@@ -115,8 +115,8 @@ def delays(
     :param nsqd: as for `consume`, and so is ``nsqlookupd``; the messages are published there, too
     :param max_in_flight: the most messages to receive before they are stored, 1 or more; default 500. They
         are in memory, and stored together
-    :param clock: returns the time in seconds since the epoch; default `time.time`. A test with a virtual
-        clock passes one that follows it
+    :param clock: returns the time in seconds since the epoch, from any thread; for a test with virtual time:
+        `testing.wall_clock`. It passes with the event loop's clock, and nobody sets it. Default: `time.time`
     :param on_event: called with each event of the consumer and the producer, see `nsq_anyio.events`
     :param options: further options of the consumer; but ``max_attempts`` and ``max_deliveries`` are 0, so
         that no message is given up
@@ -193,12 +193,13 @@ class Delays(InBlock):
         file: str | os.PathLike[str],
         *,
         max_in_flight: int,
-        clock: Callable[[], float],
+        clock: Callable[[], float] | None,
         publishing: ProducerOptions,
     ) -> None:
         self._path = file
         self._max_in_flight = max_in_flight
-        self._clock = clock
+        self._clock = clock or time.time
+        self._look = _LOOK if clock is None else math.inf
         self._options = publishing
         self._limit = MpubLimit(publishing.max_body_size)
         self._background = Background(self._run, self._shut_down)
@@ -378,17 +379,17 @@ class Delays(InBlock):
         return self._busy | {topic for topic, hold in self._holds.items() if hold.until > now}
 
     async def _sleep(self, wake: anyio.Event, next_at: float | None) -> None:
-        """Wait until a message is due, but look at the clock and at the held topics again after a second."""
-        seconds = _LOOK
-        if next_at is not None:
-            self._sleeps_until = next_at
-            seconds = min(max(next_at - self._clock(), 0.0), seconds)
+        """Wait until a message is due, a hold ends, or ``wake`` is set."""
         now = anyio.current_time()
-        for hold in self._holds.values():
-            if hold.until > now:
-                seconds = min(hold.until - now, seconds)
-        with anyio.move_on_after(seconds):
-            await wake.wait()
+        holds = [hold.until for hold in self._holds.values() if hold.until > now]
+        with anyio.CancelScope(deadline=min(holds, default=math.inf)):
+            if next_at is None:
+                await wake.wait()
+                return
+            self._sleeps_until = next_at
+            while not wake.is_set() and (seconds := next_at - self._clock()) > 0:
+                with anyio.move_on_after(min(seconds, self._look)):
+                    await wake.wait()
 
     async def _publish_group(self, topic: str, group: list[_Due]) -> None:
         """Publish what is due for one topic; hold the topic back for a moment if nsqd does not answer."""
