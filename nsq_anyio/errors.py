@@ -31,6 +31,7 @@
     ├── Closed (RuntimeError)           a consumer or producer used after its block
     │   └── NotEntered (AttributeError) ... or before it
     ├── WouldDeadlock (RuntimeError)    a blocking call in the thread that must do the work
+    ├── DelayFileUnusable               the file of delayed messages cannot be used
     ├── Requeue, Discard                raised by handlers to requeue or discard a message
     ├── ListenFailed                    a server cannot listen at its address [serving]
     ├── DataPathUnusable                an embedded nsqd cannot use its data path [embedded]
@@ -60,6 +61,7 @@ __all__ = [
     "Closed",
     "ConnectionFailed",
     "ConnectionLost",
+    "DelayFileUnusable",
     "DialFailed",
     "Discard",
     "FrameTooLarge",
@@ -275,6 +277,21 @@ class NotEntered(Closed, AttributeError):
 
 class WouldDeadlock(NSQError, RuntimeError):
     """A blocking function was called in the thread that must do the work it waits for."""
+
+
+class DelayFileUnusable(NSQError):
+    """The file of delayed messages cannot be used; see `delays`.
+
+    :ivar path: the file
+    :ivar reason: why, and what to do
+    :ivar temporary: whether it may become usable by itself: its disk is full, or another process holds it
+    """
+
+    def __init__(self, path: str, reason: str, *, temporary: bool = False) -> None:
+        super().__init__(f"the file of delayed messages {path!r} cannot be used: {reason}")
+        self.path: str = path
+        self.reason: str = reason
+        self.temporary: bool = temporary
 
 
 class Requeue(NSQError):  # not a failure, but users expect one root

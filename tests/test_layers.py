@@ -29,7 +29,7 @@ LAYERS = (
     ("connection", "serving"),
     ("discovery", "middleware", "monitoring"),
     ("consumer", "producer"),
-    ("sync", "dead_letters"),
+    ("sync", "dead_letters", "delaying"),
     ("instrumentation", "embedded", "testing", "service", "admin", "contrib", "cli", "spark", "storage"),
 )
 LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}

@@ -52,6 +52,8 @@ class AdminOptions:
     :ivar history: seconds of history that are kept, 60 or more; nsqadmin keeps none
     :ivar history_file: an SQLite file that keeps the history over a restart, or None; it is created if it is
         missing, and cannot be shared. A crash may lose the last 5 minutes
+    :ivar delay_file: the file of a delay service, whose waiting messages a page shows, or None; nsqadmin has
+        no delay service
     :raises InvalidOption: if a value is not valid
     """
 
@@ -73,6 +75,7 @@ class AdminOptions:
     poll_interval: float = 5.0
     history: float = 86400.0
     history_file: str | os.PathLike[str] | None = None
+    delay_file: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if not _PATH.fullmatch(self.base_path):

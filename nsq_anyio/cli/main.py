@@ -45,6 +45,10 @@ _COMMANDS = {
         ".dead_letter.command:dead_letter",
         "List, show, retry and drop the messages that consumers have given up or discarded.",
     ),
+    "delay": Location(
+        ".delay.command:delay",
+        "Serve a topic of delayed messages, and list, count and cancel those that wait.",
+    ),
     "run": Location(
         ".run.command:run",
         "Run a function as a service: call it with each message of one or more topics.",

@@ -12,7 +12,6 @@ from typing import cast
 from ..envelope import encode_headers
 from ..errors import InvalidBody
 from ..options import ProducerOptions
-from ..options.checks import check_seconds
 from ..protocol.codec import plain_size
 
 Body = str | bytes | bytearray | memoryview
@@ -114,12 +113,3 @@ def batch_size(messages: int, size: int) -> int:
     :param size: the total size of the message bodies
     """
     return _COUNT_LENGTH + SIZE_LENGTH * messages + size
-
-
-def check_defer(defer: float, options: ProducerOptions) -> int:
-    """Return the defer in milliseconds.
-
-    :raises InvalidOption: if it is outside 0 to ``max_defer`` seconds
-    """
-    check_seconds("defer", defer, 0, options.max_defer)
-    return round(defer * 1000)

@@ -11,6 +11,7 @@ from ..discovery import nsqlookupd_urls
 from ..errors import InvalidOption
 from ..events import EventHook
 from ..middleware import check_middleware
+from ..names import check_topic
 from ..options import ConnectionOptions, ProducerOptions
 from ..options.aliases import knowing_other_names
 from ..options.declaration import options_or_default
@@ -25,6 +26,7 @@ def produce(
     nsqlookupd: str | Sequence[str] | None = None,
     on_event: EventHook | None = None,
     middleware: Sequence[ProducerMiddleware] = (),
+    delays: str | None = None,
     options: ProducerOptions | None = None,
     connection: ConnectionOptions | None = None,
 ) -> AbstractAsyncContextManager[Producer]:
@@ -46,9 +48,12 @@ def produce(
     :param on_event: called with each event, see `nsq_anyio.events`
     :param middleware: functions that take a `Publishing` and return an async context manager, which wraps
         each publish; the first function is the outermost
+    :param delays: the topic of a service for delays (`delays`), such as ``nsq.delays``, for messages that
+        nsqd cannot defer, or that are ``durable``; None if there is none
     :param options: the options of the producer
     :param connection: the options of each connection
     :raises InvalidAddress: if an address or URL is not valid
+    :raises InvalidName: if nsqd would refuse the topic of ``delays``
     :raises InvalidOption: if neither ``nsqd`` nor ``nsqlookupd`` is given, or a file of the TLS options
         cannot be read or used
     :raises TLSFailed: from the block, if an nsqd declines TLS, or one side does not trust the other
@@ -64,5 +69,6 @@ def produce(
         middleware=check_middleware(middleware),
         options=options_or_default("options", options, ProducerOptions),
         connection=prepared(options_or_default("connection", connection, ConnectionOptions)),
+        delays=None if delays is None else check_topic(delays),
     )
     return Block(producer._running(), Producer, "async with nsq.produce(...) as producer:")

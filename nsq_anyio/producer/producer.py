@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
@@ -26,8 +27,9 @@ from ..protocol.mpub_encoding import EncodedBodies
 from ..protocol.session import Command
 from ..tasks import Background, is_stray
 from ..unentered import InBlock
-from .bodies import Body, check_bodies, check_body, check_defer, sealed, sealed_bodies
+from .bodies import Body, check_bodies, check_body, sealed, sealed_bodies
 from .coalescing import Batcher
+from .deferral import deferral, wrapped
 from .dispatcher import Dispatcher
 from .meter import ProducerMeter, ProducerReadings
 from .pool import Pool
@@ -54,11 +56,13 @@ class Producer(InBlock):
         middleware: Sequence[ProducerMiddleware] = (),
         options: ProducerOptions,
         connection: ConnectionOptions,
+        delays: str | None = None,
     ) -> None:
         self._middleware = middleware  # used by `WrappedProducer`
         self._options = options
         self._timeout = options.publish_timeout
         self._max_msg_size = options.max_msg_size
+        self._delays = delays
         self._background = Background(self._run, self._shut_down)
         emit = Emitter("nsq_anyio.producer", on_event, end=self._background.fail)
         new_pool: Callable[..., Pool] = partial(Pool, nsqds)
@@ -136,6 +140,8 @@ class Producer(InBlock):
         *,
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
+        at: datetime | None = None,
+        durable: bool = False,
     ) -> None:
         """Publish one message, and return once nsqd has stored it.
 
@@ -150,10 +156,17 @@ class Producer(InBlock):
         :param body: 1 to ``max_msg_size`` bytes; a str is encoded as UTF-8
         :param headers: names and their text values, sent with the body in an envelope (see
             `nsq_anyio.envelope`), to which ``max_msg_size`` applies; without headers, it is sent unchanged
-        :param defer: seconds until nsqd delivers the message, 0 to ``max_defer``; None for no delay
+        :param defer: seconds until nsqd delivers the message, 0 to ``max_defer``, or more if the producer has
+            ``delays``; None for no delay
+        :param at: when to deliver the message, instead of ``defer``: a datetime with a time zone. One in the
+            past means now, and one beyond ``max_defer`` seconds from now needs ``delays``
+        :param durable: whether the service of ``delays`` keeps the message even for a short time, with ``at``
+            or ``defer``. nsqd holds deferred messages in memory, and loses them if it is killed; default
+            False
         :raises InvalidName: for a topic that nsqd would refuse
         :raises InvalidBody: for an empty or oversized body
-        :raises InvalidOption: for a ``defer`` out of range, or headers that an envelope cannot hold
+        :raises InvalidOption: for a ``defer`` or ``at`` that is out of range or needs ``delays``, or headers
+            that an envelope cannot hold
         :raises PublishRejected: if nsqd refuses the message
         :raises NotSent: if the message could not be sent in time, and was certainly not stored
         :raises OutcomeUnknown: if the connection was lost or ``publish_timeout`` passed before nsqd answered
@@ -168,9 +181,8 @@ class Producer(InBlock):
             data = body
         else:
             data = check_body(body, self._options)  # converts the body, or raises
-        if defer is not None:
-            milliseconds = check_defer(defer, self._options)
-            await self._publish(Command.DPUB, topic, commands.dpub(topic, milliseconds, data), 1)
+        if defer is not None or at is not None or durable:
+            await self._publish_later(topic, data, defer, at, durable)
         elif self._batcher is None:
             await self._publish(Command.PUB, topic, commands.pub(topic, data), 1)
         else:
@@ -185,6 +197,21 @@ class Producer(InBlock):
                 raise
             if batch.error is not None or not batch.done:
                 await self._batcher.failed(batch, index)
+
+    async def _publish_later(
+        self, topic: str, body: bytes, defer: float | None, at: datetime | None, durable: bool
+    ) -> None:
+        """Publish a message that nsqd defers, or that a service for delays keeps until its time."""
+        delays = self._delays
+        until = deferral(
+            defer=defer, at=at, durable=durable, max_defer=self._options.max_defer, delays=delays
+        )
+        if isinstance(until, int):
+            await self._publish(Command.DPUB, topic, commands.dpub(topic, until, body), 1)
+        else:
+            assert delays is not None  # noqa: S101 - `deferral` has raised
+            envelope = check_body(wrapped(topic, until, body), self._options)
+            await self._publish(Command.PUB, delays, commands.pub(delays, envelope), 1)
 
     async def publish_many(
         self, topic: str, bodies: Iterable[Body], *, headers: Mapping[str, str] | None = None
@@ -362,12 +389,16 @@ class WrappedProducer(Producer):
         *,
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
+        at: datetime | None = None,
+        durable: bool = False,
     ) -> None:
         """Publish one message. A middleware may raise errors of its own."""
         data = check_body(body, self._options)
 
         async def publish(headers: Mapping[str, str] | None) -> None:
-            await super(WrappedProducer, self).publish(topic, data, headers=headers, defer=defer)
+            await super(WrappedProducer, self).publish(
+                topic, data, headers=headers, defer=defer, at=at, durable=durable
+            )
 
         await self._wrapped(topic, [data], headers, publish)
 

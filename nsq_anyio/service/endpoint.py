@@ -21,6 +21,7 @@ from ..tasks import background_tasks
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
+    from ..delaying import Delays
     from ..instrumentation.prometheus import NSQCollector
 
 
@@ -96,7 +97,7 @@ def _text(status: HTTPStatus, lines: Sequence[str]) -> Response:
 
 
 class Metrics:
-    """Collects the metrics of consumers, if the extra ``prometheus`` is installed."""
+    """Collects the metrics of consumers and services for delays, if the extra ``prometheus`` is installed."""
 
     def __init__(self) -> None:
         self._collector: NSQCollector | None = None
@@ -106,11 +107,11 @@ class Metrics:
             return
         self._collector = NSQCollector(registry=None)
 
-    def add(self, consumer: Consumer) -> None:
-        """Collect the metrics of a consumer, unless a collector of the program already does."""
+    def add(self, measured: Consumer | Delays) -> None:
+        """Collect the metrics of a consumer or service, unless a collector of the program already does."""
         if self._collector is not None:
             with suppress(InvalidOption):
-                self._collector.add(consumer)
+                self._collector.add(measured)
 
     async def text(self) -> bytes:
         """Return these metrics and those of prometheus_client's default registry, in Prometheus' text format.

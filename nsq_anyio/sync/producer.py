@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import datetime
 from typing import Any
 
 from ..errors import Closed
@@ -59,6 +60,8 @@ class Producer(Lifetime[AsyncProducer]):
         *,
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
+        at: datetime | None = None,
+        durable: bool = False,
     ) -> None:
         """Publish one message, and return once nsqd has stored it.
 
@@ -68,7 +71,11 @@ class Producer(Lifetime[AsyncProducer]):
         :raises Closed: if the producer is closed, or in a forked child
         :raises WouldDeadlock: in ``on_event``, which is called in the thread that publishes
         """
-        self._wait_for(lambda producer: producer.publish(topic, body, headers=headers, defer=defer))
+        self._wait_for(
+            lambda producer: producer.publish(
+                topic, body, headers=headers, defer=defer, at=at, durable=durable
+            )
+        )
 
     def publish_many(
         self, topic: str, bodies: Iterable[Body], *, headers: Mapping[str, str] | None = None
@@ -90,6 +97,8 @@ class Producer(Lifetime[AsyncProducer]):
         *,
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
+        at: datetime | None = None,
+        durable: bool = False,
     ) -> Future[None]:
         """Publish one message without waiting; the future gets what `publish` would return or raise.
 
@@ -107,7 +116,8 @@ class Producer(Lifetime[AsyncProducer]):
             future.set_running_or_notify_cancel()
         try:
             outcome = thread.call_soon(
-                lambda: producer.publish(topic, body, headers=headers, defer=defer), then=future.take
+                lambda: producer.publish(topic, body, headers=headers, defer=defer, at=at, durable=durable),
+                then=future.take,
             )
         except Closed:
             self._refuse(thread)
@@ -136,6 +146,7 @@ def produce(
     nsqlookupd: str | Sequence[str] | None = None,
     on_event: EventHook | None = None,
     middleware: Sequence[ProducerMiddleware] = (),
+    delays: str | None = None,
     options: ProducerOptions | None = None,
     connection: ConnectionOptions | None = None,
     backend: Backend = "asyncio",
@@ -152,6 +163,7 @@ def produce(
     :param on_event: called with each event, in the thread of the event loop
     :param middleware: as for `nsq_anyio.produce`. It runs in the event loop, and sees the context variables
         of the thread that publishes
+    :param delays: the topic of a service for delays, as for `nsq_anyio.produce`
     :param options: the options of the producer
     :param connection: the options of each connection
     :param backend: AnyIO's backend for the event loop, ``asyncio`` or ``trio``; default ``asyncio``
@@ -166,6 +178,7 @@ def produce(
         nsqlookupd=nsqlookupd,
         on_event=on_event,
         middleware=middleware,
+        delays=delays,
         options=options,
         connection=connection,
     )

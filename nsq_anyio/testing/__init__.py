@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .real_server import RealServerError
     from .recorded import Answer, Discarded, Finished, RecordedMessage, Requeued, TimedOut, message
     from .servers import Nsqd, Nsqlookupd
-    from .virtual_clock import Backend, VirtualTimeLoop, pass_time, virtual_time
+    from .virtual_clock import Backend, VirtualTimeLoop, pass_time, virtual_time, wall_clock
 
 __all__ = [
     "Answer",
@@ -57,6 +57,7 @@ __all__ = [
     "message",
     "pass_time",
     "virtual_time",
+    "wall_clock",
 ]
 
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -71,7 +72,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     ".real_server": ("RealServerError",),
     ".servers": ("Nsqd", "Nsqlookupd"),
-    ".virtual_clock": ("Backend", "VirtualTimeLoop", "pass_time", "virtual_time"),
+    ".virtual_clock": ("Backend", "VirtualTimeLoop", "pass_time", "virtual_time", "wall_clock"),
 }
 __getattr__: Callable[[str], object] = importer(__name__, _NAMES)
 

@@ -108,6 +108,15 @@ CASES = {
         prints=False,
         ends=False,
     ),
+    "delay stats": Case(lambda _: ["delay", "stats", "--help"]),
+    "delay serve": Case(
+        lambda cluster: [
+            *("delay", "serve", str(cluster.directory / "delays.db")),
+            *("--nsqd-tcp-address", cluster.nsqd.tcp_address),
+        ],
+        prints=False,
+        ends=False,
+    ),
     "up": Case(lambda _: ["up", "--nsqds", "1", "--free-ports"], ends=False),
     "nsqd": Case(
         lambda _: ["nsqd", "--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"],

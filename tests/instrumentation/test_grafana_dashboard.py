@@ -106,7 +106,7 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
         assert metric.name.endswith("_total") == (metric.kind == "counter")
         assert metric.help.endswith(".")
         assert set(metric.labels) <= {"topic", "channel", "nsqd", "outcome", "event"}
-        for word, unit in (("duration", "_seconds"), ("delay", "_seconds"), ("bytes", "_bytes")):
+        for word, unit in (("duration", "_seconds"), ("_delay_", "_seconds"), ("bytes", "_bytes")):
             if word in metric.name:
                 assert metric.name.removesuffix("_total").endswith(unit)
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.producer.bodies import Body, check_bodies, check_body, check_defer
+from nsq_anyio.producer.bodies import Body, check_bodies, check_body
 
 from ..fake_nsqd import FakeConnection, fake_nsqd
 
@@ -86,17 +86,6 @@ def test_many_bodies() -> None:
 def test_many_bodies_that_are_refused(bodies: Any, says: str) -> None:
     with pytest.raises(nsq.InvalidBody, match=says):
         check_bodies(bodies, OPTIONS)
-
-
-@pytest.mark.parametrize(("defer", "milliseconds"), [(0, 0), (0.0004, 0), (1.5, 1500), (60, 60_000)])
-def test_defer_in_milliseconds(defer: float, milliseconds: int) -> None:
-    assert check_defer(defer, OPTIONS) == milliseconds
-
-
-@pytest.mark.parametrize("defer", [-0.001, 60.001, float("inf"), float("nan"), True, "1"])
-def test_defers_that_are_refused(defer: Any) -> None:
-    with pytest.raises(nsq.InvalidOption, match=r"defer=.* is not valid: use 0 to 60 \(seconds\)"):
-        check_defer(defer, OPTIONS)
 
 
 @pytest.mark.anyio

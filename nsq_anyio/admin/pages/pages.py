@@ -17,6 +17,7 @@ from ...serving.nsq_api import Refusal, arguments
 from ...serving.nsq_router import parameters
 from ...serving.single_flight import SingleFlight
 from .actions import act, confirm
+from .delays import delays
 from .letters import confirm_job, letter, letters, start_job, stop_job
 from .lookup import lookup
 from .nodes import node, nodes
@@ -37,6 +38,7 @@ PAGES: Mapping[str, Page] = {
     "/nodes/:node": Page("node.html", node, "nodes"),
     "/lookup": Page("lookup.html", lookup, "lookup"),
     "/counter": Page("counter.html", counter, "counter"),
+    "/delays": Page("delays.html", delays, "delays"),
     "/live/:topic": Page("live.html", live, "topics", is_shared=False),
     "/letters/:topic": Page("letters.html", letters, "topics", is_shared=False),
 }

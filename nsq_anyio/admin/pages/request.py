@@ -17,6 +17,7 @@ from ...serving.nsq_api import Arguments
 from ...serving.single_flight import SingleFlight
 from ..access import Access
 from ..actions import Actions
+from ..delayed import DelayReader
 from ..messages.messages import Messages
 from ..options import AdminOptions
 from ..upstream import Upstream
@@ -52,6 +53,7 @@ class Context:
     :ivar upstream: asks servers for data that is not in the snapshot
     :ivar consumers: the consumers of the channels that somebody looks at
     :ivar messages: the state of the message pages; None if messages are not shown
+    :ivar delays: reads the file of delayed messages; None if there is none
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class Context:
         self.upstream: Upstream = upstream
         self.history: History = watch.history
         self.messages: Messages | None = messages
+        file = options.delay_file
+        self.delays: DelayReader | None = None if file is None else DelayReader(file)
         self.renderer: Renderer = Renderer(Assets())
         self.consumers: SingleFlight[Consumers] = SingleFlight(
             lambda found: len(found.consumers), _MOST_CONSUMERS
@@ -127,6 +131,7 @@ class Context:
             "may_act": may_act,
             "may_read": may_read,
             "interval": interval,
+            "has_delays": self.delays is not None,
         }
         return Response(status, self.renderer.render(template, {**shared, **values}), _HEADERS)
 

@@ -73,6 +73,9 @@ class AdminFlags(Flags):
         "Keep the history in this SQLite file, over restarts; it is made if it is missing.",
         type=FILE,
     )
+    delay_file: str | None = flag(
+        "Show the messages that wait in this file of `nsq-anyio delay serve`.", type=FILE
+    )
     messages: bool = flag(
         "Whether pages show messages: a live tail, and dead letters.",
         "--messages/--no-messages",
@@ -138,6 +141,7 @@ def admin(flags: AdminFlags) -> None:
         timeout=cluster.timeout,
         poll_interval=flags.poll_interval,
         history_file=flags.history_file,
+        delay_file=flags.delay_file,
         max_reply_size=flags.max_reply_size,
         headers=cluster.headers,
         messages=flags.messages,

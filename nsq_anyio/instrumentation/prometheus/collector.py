@@ -1,8 +1,9 @@
-"""The collector of consumers and producers, which prometheus_client calls at each scrape."""
+"""The collector of consumers, producers and services, which prometheus_client calls at each scrape."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import OrderedDict
@@ -16,23 +17,26 @@ from prometheus_client.metrics_core import Metric as Family
 
 from ... import sync
 from ...consumer import Consumer
-from ...errors import InvalidOption
+from ...delaying import Delays
+from ...errors import DelayFileUnusable, InvalidOption
 from ...producer import Producer
 from ...sync.outcome import Outcome
 from .metrics import LOOP_DELAY
-from .readers import ConsumerReader, ProducerReader, Reader
+from .readers import ConsumerReader, DelaysReader, ProducerReader, Reader
 from .samples import Samples, check_buckets, families
+
+_log = logging.getLogger(__name__)
 
 
 class Member:
-    """One consumer or producer, which any thread can read. Create it in the thread of its event loop.
+    """One consumer, producer or service, which any thread can read. Create it in the thread of its event loop.
 
     Its numbers change in that thread, and are read only there: a scrape in another thread asks the event loop
     to read them, and waits. So a scrape takes no lock, and never sees a partial change. If the event loop is
     blocked, the scrape soon continues with the values of the previous scrape.
 
     :param begin: begins to measure it
-    :ivar channel: the topic and channel of a consumer; empty for a producer
+    :ivar channel: the topic and channel of a consumer or service; empty for a producer
     :ivar is_last: whether `samples` are final, because the block had ended when they were read
     :ivar samples: the samples that were read last
     """
@@ -55,6 +59,16 @@ class Member:
     def has_ended(self) -> bool:
         """Whether its block is over."""
         return self._reader.has_ended
+
+    def waiting(self) -> Samples:
+        """Return what waits in the file of a service for delays; nothing for others, or if it has ended."""
+        if not isinstance(self._reader, DelaysReader) or self.is_last:
+            return Samples()
+        try:
+            return self._reader.waiting()
+        except DelayFileUnusable as error:
+            _log.warning("a scrape has no figures of what waits: %s", error)
+            return Samples()
 
     def update(self) -> None:
         """Read the samples; only in its event loop, or once it has ended."""
@@ -109,7 +123,7 @@ channels would add up."""
 
 
 class NSQCollector:
-    """Collects the metrics of any number of consumers and producers.
+    """Collects the metrics of any number of consumers, producers and services for delays.
 
     :param registry: the registry to register with; default: prometheus_client's own; None for none
     :param duration_buckets: the bucket bounds of the duration histograms, in ascending seconds, more than 0;
@@ -133,16 +147,21 @@ class NSQCollector:
 
     @property
     def measured(self) -> int:
-        """The number of measured consumers and producers, including any that ended since the last scrape."""
+        """The number of measured objects, including any that ended since the last scrape.
+
+        A service for delays counts as three: itself, its consumer and its producer.
+        """
         return len(self._members)
 
-    def add(self, measured: Consumer | Producer | sync.Consumer | sync.Producer) -> None:
-        """Measure a consumer or producer until it ends. Call this at the beginning of its block.
+    def add(self, measured: Consumer | Producer | Delays | sync.Consumer | sync.Producer) -> None:
+        """Measure a consumer, producer or service until it ends. Call this at the beginning of its block.
 
-        After its end, its counts stay in later scrapes. For an async consumer or producer, call this in its
-        event loop. A consumer or producer of ``nsq_anyio.sync`` is opened by this call, if it was not open.
+        After its end, its counts stay in later scrapes. For an async consumer, producer or service, call this
+        in its event loop. A consumer or producer of ``nsq_anyio.sync`` is opened by this call, if it was not
+        open. With a service for delays, its consumer and its producer are measured, too.
 
-        :param measured: a consumer or producer, of ``nsq_anyio`` or of ``nsq_anyio.sync``
+        :param measured: a consumer or producer, of ``nsq_anyio`` or of ``nsq_anyio.sync``, or what
+            `delays` yields
         :raises InvalidOption: if it is something else, if it was added before, or outside of an event loop
         """
         match measured:
@@ -150,11 +169,15 @@ class NSQCollector:
                 member = Member(partial(ConsumerReader, measured, self._buckets))
             case Producer():
                 member = Member(partial(ProducerReader, measured, self._buckets))
+            case Delays():
+                self.add(measured._consumer)
+                self.add(measured._producer)
+                member = Member(partial(DelaysReader, measured))
             case sync.Consumer() | sync.Producer():
                 measured._measure(self.add)
                 return
             case _:
-                raise InvalidOption(f"add({measured!r}) is not valid: use a consumer or a producer")
+                raise InvalidOption(f"add({measured!r}) is not valid: use a consumer, a producer or a service")
         with self._lock:
             self._drop([each for each in self._members if each.has_ended])
             self._members.append(member)
@@ -179,6 +202,7 @@ class NSQCollector:
         samples.add(LOOP_DELAY, time.monotonic() - started)
         for member in members:
             samples.merge(member.samples.without_gauges() if member.is_last else member.samples)
+            samples.merge(member.waiting())
         with self._lock:
             self._drop([member for member in members if member.is_last])
         return samples.families()

@@ -18,8 +18,8 @@ class Metric:
     :ivar kind: its type
     :ivar help: its description in a scrape
     :ivar labels: the names of its labels
-    :ivar highest: for a gauge, whether several consumers of a channel show their highest value instead of the
-        sum
+    :ivar highest: for a gauge, whether several consumers of a channel, or several services, show their
+        highest value instead of the sum
     """
 
     name: str
@@ -137,6 +137,39 @@ PRODUCER_EVENTS: Final = Metric(
     ("event",),
 )
 
+DELAYS_STORED: Final = Metric(
+    "nsq_delays_messages_stored_total", "counter", "Messages that a service for delays has stored in its file."
+)
+DELAYS_REPEATED: Final = Metric(
+    "nsq_delays_messages_repeated_total", "counter", "Messages that came again, and were in the file already."
+)
+DELAYS_UNREADABLE: Final = Metric(
+    "nsq_delays_messages_unreadable_total",
+    "counter",
+    "Messages that are no delayed messages, and became dead letters.",
+)
+DELAYS_PUBLISHED: Final = Metric(
+    "nsq_delays_messages_published_total", "counter", "Messages that were published at their time."
+)
+DELAYS_REFUSED: Final = Metric(
+    "nsq_delays_messages_refused_total", "counter", "Refusals by nsqd; the messages are tried again."
+)
+DELAYS_WAITING: Final = Metric(
+    "nsq_delays_messages_waiting", "gauge", "Messages that wait in the file.", ("topic",)
+)
+DELAYS_BYTES: Final = Metric(
+    "nsq_delays_waiting_bytes", "gauge", "Bytes of the bodies of these messages.", ("topic",)
+)
+DELAYS_FAILING: Final = Metric(
+    "nsq_delays_messages_failing", "gauge", "Those of them that nsqd has refused.", ("topic",)
+)
+DELAYS_LATENESS: Final = Metric(
+    "nsq_delays_lateness_seconds",
+    "gauge",
+    "For how long the message that is due first has been due; 0 if none is due.",
+    highest=True,
+)
+
 LOOP_DELAY: Final = Metric(
     "nsq_event_loop_delay_seconds",
     "gauge",
@@ -164,6 +197,15 @@ METRICS: Final[tuple[Metric, ...]] = (
     OUTSTANDING_BYTES,
     PRODUCER_WAITING,
     PRODUCER_EVENTS,
+    DELAYS_STORED,
+    DELAYS_REPEATED,
+    DELAYS_UNREADABLE,
+    DELAYS_PUBLISHED,
+    DELAYS_REFUSED,
+    DELAYS_WAITING,
+    DELAYS_BYTES,
+    DELAYS_FAILING,
+    DELAYS_LATENESS,
     LOOP_DELAY,
 )
 """All metrics, in the order of a scrape."""

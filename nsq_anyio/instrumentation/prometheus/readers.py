@@ -1,11 +1,13 @@
-"""Readers of one consumer or producer, which measure it in its event loop."""
+"""Readers of one consumer, producer or service for delays, which measure it in its event loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Protocol
 
 from ...consumer import Consumer
+from ...delaying import DelayFile, Delays
 from ...errors import NotSent, PublishRejected
 from ...events import Event, PublishFailed, PublishResent
 from ...producer import Producer
@@ -29,15 +31,15 @@ _OUTCOMES = ("stored", "rejected", "not_sent", "unknown")
 
 MOST_TOPICS = 1000
 _OTHER_TOPICS = "(other)"
-"""The label of all further topics of a producer. No topic can have this name."""
+"""The label of all further topics of a producer or a service. No topic can have this name."""
 
 
 class Reader(Protocol):
-    """Reads one consumer or producer."""
+    """Reads one consumer, producer or service for delays."""
 
     @property
     def channel(self) -> tuple[str, ...]:
-        """The topic and channel of a consumer; empty for a producer."""
+        """The topic and channel of a consumer or service; empty for a producer."""
         ...
 
     @property
@@ -181,6 +183,46 @@ class ProducerReader:
     def _new_topic(self, topic: str) -> _Topic:
         name = topic if len(self._topics) < MOST_TOPICS else _OTHER_TOPICS
         return self._topics.setdefault(name, _Topic(self._buckets))
+
+
+class DelaysReader:
+    """Reads a service for delays: its counters in its event loop, and its file in any thread."""
+
+    def __init__(self, delays: Delays) -> None:
+        self._delays = delays
+        consumer = delays._consumer
+        self.channel: tuple[str, ...] = (consumer.topic, consumer.channel)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._delays._over.is_set()
+
+    def read(self) -> Samples:
+        delays, samples = self._delays, Samples()
+        samples.add(metrics.DELAYS_STORED, delays._stored)
+        samples.add(metrics.DELAYS_REPEATED, delays._repeated)
+        samples.add(metrics.DELAYS_UNREADABLE, delays._not_delays)
+        samples.add(metrics.DELAYS_PUBLISHED, delays._published)
+        samples.add(metrics.DELAYS_REFUSED, delays._refused)
+        return samples
+
+    def waiting(self) -> Samples:
+        """Return what waits in the file. It is opened once more, since the service may be using it.
+
+        :raises DelayFileUnusable: if the file cannot be read
+        """
+        samples = Samples()
+        with closing(DelayFile(self._delays._path, writer=False)) as file:
+            topics = file.topics()
+        now = self._delays._clock()
+        for number, topic in enumerate(topics):
+            label = topic.topic if number < MOST_TOPICS else _OTHER_TOPICS
+            samples.add(metrics.DELAYS_WAITING, topic.waiting, label)
+            samples.add(metrics.DELAYS_BYTES, topic.bytes, label)
+            samples.add(metrics.DELAYS_FAILING, topic.failed, label)
+        due = min((topic.next_at for topic in topics if topic.next_at is not None), default=now)
+        samples.add(metrics.DELAYS_LATENESS, max(now - due, 0.0))
+        return samples
 
 
 def _outcome(error: Exception) -> str:
