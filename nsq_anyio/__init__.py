@@ -23,7 +23,7 @@ TYPE_CHECKING: bool = False  # as in `typing`, whose import takes longer than ev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from . import embedded, envelope, events, http, sync, testing
+    from . import deduplication, embedded, envelope, events, http, sync, testing
     from .consumer import (
         Batch,
         BatchHandler,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         RateLimit,
         consume,
     )
+    from .deduplication import Deduplicate
     from .errors import (
         AlreadyResponded,
         Closed,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         ConnectionLost,
         DialFailed,
         Discard,
+        FewerCopies,
         FrameTooLarge,
         HandshakeFailed,
         HeartbeatTimeout,
@@ -90,8 +92,10 @@ __all__ = [
     "ConsumerOptions",
     "ConsumerStatistics",
     "DeadLetter",
+    "Deduplicate",
     "DialFailed",
     "Discard",
+    "FewerCopies",
     "FrameTooLarge",
     "HTTPError",
     "HTTPInvalidReply",
@@ -129,6 +133,7 @@ __all__ = [
     "WouldDeadlock",
     "accelerated",
     "consume",
+    "deduplication",
     "embedded",
     "envelope",
     "events",
@@ -141,7 +146,9 @@ __all__ = [
 ]
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys((".embedded", ".envelope", ".events", ".http", ".sync", ".testing"), ()),
+    **dict.fromkeys(
+        (".deduplication", ".embedded", ".envelope", ".events", ".http", ".sync", ".testing"), ()
+    ),
     ".consumer": (
         "Batch",
         "BatchHandler",
@@ -154,6 +161,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "RateLimit",
         "consume",
     ),
+    ".deduplication": ("Deduplicate",),
     ".errors": (
         "AlreadyResponded",
         "Closed",
@@ -161,6 +169,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "ConnectionLost",
         "DialFailed",
         "Discard",
+        "FewerCopies",
         "FrameTooLarge",
         "HandshakeFailed",
         "HeartbeatTimeout",
