@@ -10,6 +10,7 @@ from .claims import Claims
 from .in_flight import InFlight
 from .message import Message
 from .setup import Setup
+from .statistics import Counters
 
 
 class ClaimedInFlight(InFlight):
@@ -21,6 +22,10 @@ class ClaimedInFlight(InFlight):
 
     def unanswered(self) -> list[Message]:
         return [message for message in super().unanswered() if not self._claims.is_answered(message)]
+
+    def detach(self, counters: Counters) -> None:
+        self._claims.release_untaken(self)
+        super().detach(counters)
 
     def finish(self, message: Message, *, result: Result = Result.SUCCESS) -> None:
         self._claims.answer(message, partial(super().finish, message, result=result))

@@ -120,6 +120,13 @@ class Claims:
             call = partial(self._store.claim, claim, _seconds(message))
             self._start(self._tasks, self._call, message, call)
 
+    def release_untaken(self, delegate: object) -> None:
+        """Release the claims of messages that no task has taken, and whose connection is lost."""
+        for message in self._inbox.waiting():
+            claim = self._claim_of(message) if message._arrival.delegate is delegate else None
+            if claim is not None and self._tasks is not None:
+                self._start(self._tasks, self._call, message, partial(self._store.release, claim, 0))
+
     async def flush(self, seconds: float) -> None:
         """Wait up to some seconds for the store, then send the answers that still wait for it."""
         with anyio.move_on_after(seconds):

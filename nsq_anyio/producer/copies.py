@@ -134,8 +134,8 @@ class CopyingProducer(Producer):
         given = check_bodies(bodies, self._options)
         if len(given) > 1 and headers and _given_id(headers) is not None:
             raise InvalidOption(
-                f"the header {ID_HEADER} is not valid for {len(given)} messages, which would be copies of each "
-                "other: publish each with an id of its own"
+                f"the header {ID_HEADER} is not valid for {len(given)} messages, which would be copies of "
+                "each other: publish each with an id of its own"
             )
         identified = [self._identified(body, headers)[0] for body in given]
         await super().publish_many(topic, identified)
