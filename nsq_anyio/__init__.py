@@ -161,7 +161,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "RateLimit",
         "consume",
     ),
-    ".deduplication": ("Deduplicate",),
+    ".deduplication.store": ("Deduplicate",),
     ".errors": (
         "AlreadyResponded",
         "Closed",
