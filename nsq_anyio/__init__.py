@@ -23,7 +23,7 @@ TYPE_CHECKING: bool = False  # as in `typing`, whose import takes longer than ev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from . import embedded, envelope, events, http, sync, testing
+    from . import deduplication, embedded, envelope, events, http, sync, testing
     from .consumer import (
         Batch,
         BatchHandler,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         RateLimit,
         consume,
     )
+    from .deduplication import Deduplicate
     from .delaying import Delays, delays
     from .errors import (
         AlreadyResponded,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         DelayFileUnusable,
         DialFailed,
         Discard,
+        FewerCopies,
         FrameTooLarge,
         HandshakeFailed,
         HeartbeatTimeout,
@@ -92,10 +94,12 @@ __all__ = [
     "ConsumerOptions",
     "ConsumerStatistics",
     "DeadLetter",
+    "Deduplicate",
     "DelayFileUnusable",
     "Delays",
     "DialFailed",
     "Discard",
+    "FewerCopies",
     "FrameTooLarge",
     "HTTPError",
     "HTTPInvalidReply",
@@ -133,6 +137,7 @@ __all__ = [
     "WouldDeadlock",
     "accelerated",
     "consume",
+    "deduplication",
     "delays",
     "embedded",
     "envelope",
@@ -146,7 +151,9 @@ __all__ = [
 ]
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys((".embedded", ".envelope", ".events", ".http", ".sync", ".testing"), ()),
+    **dict.fromkeys(
+        (".deduplication", ".embedded", ".envelope", ".events", ".http", ".sync", ".testing"), ()
+    ),
     ".consumer": (
         "Batch",
         "BatchHandler",
@@ -159,6 +166,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "RateLimit",
         "consume",
     ),
+    ".deduplication.store": ("Deduplicate",),
     ".delaying": ("Delays", "delays"),
     ".errors": (
         "AlreadyResponded",
@@ -168,6 +176,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "DelayFileUnusable",
         "DialFailed",
         "Discard",
+        "FewerCopies",
         "FrameTooLarge",
         "HandshakeFailed",
         "HeartbeatTimeout",

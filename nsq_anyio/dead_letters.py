@@ -30,6 +30,7 @@ from .consumer import Consumer, Message
 from .consumer.dead_letter import DeadLetterHeaders, original_body
 from .consumer.supervisor import BeforeSubscribing
 from .discovery import nsqlookupd_urls
+from .envelope import without_id
 from .errors import Closed, InvalidEnvelope, InvalidName, NSQError
 from .events import (
     Connected,
@@ -499,6 +500,8 @@ class LetterProcessor:
     ) -> None:
         """Publish the original bodies to their original topics, and then finish the letters.
 
+        A body loses its ``nsq-id``, if it has one: to consumers that deduplicate, the message was handled.
+
         They are published on the nsqds that hold the letters.
 
         :raises NSQError: as `ChannelScan.run` does
@@ -531,7 +534,7 @@ class LetterProcessor:
             self._stays(letter, letter.problem)
             return
         try:
-            await producer.publish(topic, letter.body)
+            await producer.publish(topic, without_id(letter.body))
         except NSQError as error:
             self._stays(letter, str(error))
         else:

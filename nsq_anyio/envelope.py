@@ -25,6 +25,7 @@ from typing import Final
 from .errors import InvalidEnvelope, InvalidOption
 
 __all__ = [
+    "ID_HEADER",
     "MAGIC",
     "MAX_HEADERS",
     "MAX_NAME_SIZE",
@@ -34,6 +35,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_headers",
+    "without_id",
 ]
 
 MAGIC: Final = b"\xf7\xdd\xde\xff\x9d"
@@ -41,6 +43,8 @@ MAGIC: Final = b"\xf7\xdd\xde\xff\x9d"
 a type that Protocol Buffers, DEFLATE and zlib do not have. As the length of a raw snappy block, the five
 bytes would exceed 32 bits."""
 
+ID_HEADER: Final = "nsq-id"
+"""The name of the header by which consumers recognise the copies of one message."""
 VERSION: Final = 1
 """The version of the format that this release writes and reads."""
 MAX_HEADERS: Final = 128
@@ -157,6 +161,23 @@ def decode(body: bytes) -> Envelope:
     if end > len(body):
         raise InvalidEnvelope(f"an envelope of {len(body)} bytes is cut off: its headers end at byte {end}")
     return _envelope(_decode_headers(body, end), body[end:])
+
+
+def without_id(body: bytes) -> bytes:
+    """Return a body without its `ID_HEADER`, so that consumers that deduplicate take it for a new message.
+
+    A body that is no envelope, or has no id, is returned unchanged.
+    """
+    try:
+        envelope = decode(body)
+    except InvalidEnvelope:
+        return body
+    if ID_HEADER not in envelope.headers:
+        return body
+    others = {name: value for name, value in envelope.headers.items() if name != ID_HEADER}
+    # Without an envelope, a payload that looks like one would be read as one, and an empty one be refused.
+    is_plain = not others and envelope.payload and not envelope.payload.startswith(MAGIC)
+    return envelope.payload if is_plain else encode(envelope.payload, others)
 
 
 def _decode_headers(body: bytes, end: int) -> dict[str, str]:

@@ -21,7 +21,8 @@
     ├── PublishError
     │   ├── PublishRejected             nsqd refused the message
     │   ├── NotSent                     certainly not stored: safe to retry
-    │   └── OutcomeUnknown              no answer came: the message may be stored or not
+    │   ├── OutcomeUnknown              no answer came: the message may be stored or not
+    │   └── FewerCopies                 some nsqds stored the message, but fewer than wanted
     ├── HTTPError                       a request to nsqd or nsqlookupd failed
     │   ├── HTTPUnavailable             no answer
     │   ├── HTTPStatusError             an answer with an error status
@@ -39,6 +40,7 @@
     │   ├── SpoolDamaged                a part of it is missing or altered [spark]
     │   └── AttemptSuperseded           another attempt stores the partition [spark]
     │       └── NumberTaken             ... and has stored this chunk first [spark]
+    ├── StoreFailed                     a store of ids cannot be used [deduplication]
     ├── PeekTooLong                     a peek outlasts what nsqd allows [spark]
     ├── PipelineFailed, JavaMissing     a query failed; no Java, or one that is too old [spark]
     ├── RealServerError                 a real server cannot be started [testing]
@@ -64,6 +66,7 @@ __all__ = [
     "DelayFileUnusable",
     "DialFailed",
     "Discard",
+    "FewerCopies",
     "FrameTooLarge",
     "HTTPError",
     "HTTPInvalidReply",
@@ -227,6 +230,25 @@ class NotSent(PublishError):
 
 class OutcomeUnknown(PublishError):
     """nsqd sent no answer: the message may or may not be stored."""
+
+
+class FewerCopies(PublishError):
+    """At least one nsqd has stored the message, but fewer than ``copies`` have confirmed it.
+
+    Publishing it again with the same ``nsq-id`` header adds copies, and consumers that deduplicate handle the
+    message once.
+
+    :ivar stored_by: the addresses of the nsqds that have stored it, each as ``host:port`` or a path
+    :ivar wanted: how many should have stored it
+    :ivar id: the ``nsq-id`` of the message; None for several messages, each of which has its own
+    """
+
+    def __init__(self, stored_by: tuple[str, ...], wanted: int, id: str | None, reason: str) -> None:
+        known = "" if id is None else f" (nsq-id {id:.100})"
+        super().__init__(f"stored by {', '.join(stored_by)}, not by {wanted} nsqds{known}: {reason}")
+        self.stored_by = stored_by
+        self.wanted = wanted
+        self.id = id
 
 
 class HTTPError(NSQError):

@@ -26,6 +26,7 @@ from .giving_up import GiveUp
 from .message import ConsumerMiddleware
 
 if TYPE_CHECKING:
+    from ..deduplication import Deduplicate
     from ..producer import Producer
 
 
@@ -42,6 +43,7 @@ def consume(
     dead_letter: DeadLetter | str | None = None,
     on_event: EventHook | None = None,
     middleware: Sequence[ConsumerMiddleware] = (),
+    deduplicate: Deduplicate | None = None,
     options: ConsumerOptions | None = None,
     connection: ConnectionOptions | None = None,
 ) -> AbstractAsyncContextManager[Consumer]:
@@ -79,6 +81,8 @@ def consume(
     :param middleware: functions that take a `Handling` and return an async context manager, which wraps each
         handler, each ``async with message:`` or ``async with batch:`` block, and each give-up; the first
         function is the outermost
+    :param deduplicate: handles one of several copies of a message, those with the same ``nsq-id`` header, see
+        `Deduplicate`; default None: handles each
     :param options: further options of the consumer
     :param connection: options of each connection
     :raises InvalidName: if nsqd would refuse the topic or channel
@@ -129,6 +133,14 @@ def consume(
             f"dead_letter={dead_letter!r} is not valid: use a topic such as '{{topic}}.dead', or "
             "nsq.DeadLetter('{topic}.dead', producer=...)"
         )
+    if deduplicate is not None:
+        from ..deduplication import Deduplicate  # noqa: PLC0415 - few consumers need it
+
+        if not isinstance(deduplicate, Deduplicate):
+            raise InvalidOption(
+                f"deduplicate={deduplicate!r} is not valid: use nsq.Deduplicate(store), with a store of "
+                "nsq.deduplication"
+            )
     consumer = Consumer(
         topic,
         channel,
@@ -140,6 +152,7 @@ def consume(
         on_event=on_event,
         dead_letter=dead_letter,
         middleware=check_middleware(middleware),
+        deduplicate=deduplicate,
         options=options,
         connection=connection,
     )

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -32,6 +33,10 @@ from .statistics import ConsumerStatistics, Counters
 from .supervisor import BeforeSubscribing, Supervisor
 from .workers import BatchWorkers, Workers
 from .wrapping import Wrapping
+
+if TYPE_CHECKING:
+    from ..deduplication import Deduplicate
+    from .claims import Claims
 
 _STARVED_PART = 0.85
 """The part of a RDY count which, once in flight, makes further messages unlikely (building client libraries,
@@ -60,6 +65,7 @@ class Consumer(InBlock):
         on_event: EventHook | None,
         dead_letter: DeadLetter | None,
         middleware: Sequence[ConsumerMiddleware],
+        deduplicate: Deduplicate | None = None,
         options: ConsumerOptions,
         connection: ConnectionOptions,
         before_subscribing: BeforeSubscribing | None = None,
@@ -70,6 +76,11 @@ class Consumer(InBlock):
         dead_letters = DeadLetters(topic, channel, dead_letter, emit) if dead_letter else None
         giving_up = GivingUp(options.max_attempts, on_give_up, emit, self._wrapping, dead_letters)
         self._inbox = Inbox(options._most_deliveries, giving_up.give_up)
+        self._claims: Claims | None = None
+        if deduplicate is not None:
+            from .claims import Claims  # noqa: PLC0415 - few consumers need it
+
+            self._claims = Claims(topic, channel, deduplicate, self._inbox, emit)
         self._closed = False
         self._meter: ConsumerMeter | None = None
         discovery = None
@@ -93,11 +104,12 @@ class Consumer(InBlock):
             giving_up=giving_up,
             touching=Touching(),
             loop_watch=LoopWatch(),
+            claims=self._claims,
         )
         self._supervisor = Supervisor(
             setup, distribution, nsqds=nsqds, discovery=discovery, before_subscribing=before_subscribing
         )
-        self._background = Background(self._supervisor.run, self._shut_down)
+        self._background = Background(self._run, self._shut_down)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._supervisor.subscriptions)} connections"
@@ -333,6 +345,10 @@ class Consumer(InBlock):
         finally:
             self._closed = True
             self._supervisor.decided.set()  # wakes the tasks in `ready`
+
+    async def _run(self) -> None:
+        async with self._claims.running() if self._claims else nullcontext():
+            await self._supervisor.run()
 
     async def _shut_down(self, cancelled: bool) -> None:
         del cancelled  # the shutdown is bounded in either case, and handlers have ended with `run`

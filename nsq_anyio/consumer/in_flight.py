@@ -207,13 +207,7 @@ class InFlight:
             self._late(message, found)
             return
         if delay is None:
-            options = self._options
-            delay = requeue_delay(
-                message.attempts,
-                base=options.requeue_delay,
-                maximum=options.max_requeue_delay,
-                strategy=options.requeue_strategy,
-            )
+            delay = self._requeue_delay(message)
         self.counters.requeued += 1
         command = commands.req(message._wire_id, round(delay * 1000))
         # `_put` leaves time to put RDY 0 in front, see `Subscription.hand_back_at_once`.
@@ -223,6 +217,15 @@ class InFlight:
         elif self._has_hook:
             self._emit.to_hook(MessageRequeued(delay=delay, **about(message)))
         self._backoff.result(Result.FAILURE if backoff else Result.NEUTRAL)
+
+    def _requeue_delay(self, message: Message) -> float:
+        options = self._options
+        return requeue_delay(
+            message.attempts,
+            base=options.requeue_delay,
+            maximum=options.max_requeue_delay,
+            strategy=options.requeue_strategy,
+        )
 
     def touch(self, message: Message) -> None:
         """Send TOUCH, and restart the message's timeout as nsqd does, up to the hard deadline."""

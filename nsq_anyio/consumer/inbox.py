@@ -137,6 +137,10 @@ class Inbox:
         self._messages.clear()
         self._messages.extend(kept)
 
+    def waiting(self) -> list[Message]:
+        """Return the messages that no task has taken."""
+        return list(self._messages)
+
     def stop(self) -> list[Message]:
         """End all takers, and return the messages that no task has taken."""
         left = list(self._messages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..connection.flow import LoopWatch
 from ..events import Emitter
@@ -12,6 +12,9 @@ from .backoff_timer import BackoffTimer
 from .inbox import Inbox
 from .keep_alive import Touching
 from .message import GivesUp, MakeMessage, Message
+
+if TYPE_CHECKING:
+    from .claims import Claims
 
 
 class Setup(NamedTuple):  # quicker to import than a dataclass
@@ -22,6 +25,7 @@ class Setup(NamedTuple):  # quicker to import than a dataclass
         brings messages
     :ivar giving_up: asked before a failed message is answered
     :ivar touching: touches messages that are kept alive
+    :ivar claims: which messages to handle, if the consumer deduplicates
     """
 
     topic: str
@@ -37,3 +41,4 @@ class Setup(NamedTuple):  # quicker to import than a dataclass
     giving_up: GivesUp[Message]
     touching: Touching
     loop_watch: LoopWatch
+    claims: Claims | None

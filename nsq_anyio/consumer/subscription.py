@@ -34,12 +34,12 @@ class Subscription:
     def __init__(self, address: NsqdAddress, setup: Setup) -> None:
         self.address: NsqdAddress = address
         self.nsqd: str = str(address)
-        self.in_flight: InFlight = InFlight(self.nsqd, setup, expired=self.may_proceed)
+        self.in_flight: InFlight = _in_flight(self.nsqd, setup, self.may_proceed)
         self.ready: ReadyCount = ReadyCount(self.nsqd, self.in_flight, setup.emit)
         self.arrival: Callable[[float, int], Arrival] = self.in_flight.arrival
         self.make_message: MakeMessage = setup.make_message
         self._setup = setup
-        self._inbox = setup.inbox
+        self._put = setup.inbox.put if setup.claims is None else setup.claims.put
         self._emit = setup.emit
         self._redistribute = setup.redistribute
         self._lend_after = setup.options.lend_after
@@ -102,7 +102,7 @@ class Subscription:
         if self._stopping:
             _hand_back(messages)
         else:
-            self._inbox.put(messages, now)
+            self._put(messages, now)
             if was_idle:
                 self._redistribute()  # the connection needs the slots back that it has lent
 
@@ -148,6 +148,8 @@ class Subscription:
         self.stop()
         # Handed back before the wait, in case nsqd never answers CLS.
         _hand_back(self.in_flight.unanswered())
+        if self._setup.claims is not None:
+            await self._setup.claims.flush(self._setup.options.close_timeout / 2)
         if self._close_wait is not None:
             await self._close_wait.wait()
             await settled(lambda: self.in_flight.last_message_at)
@@ -183,8 +185,18 @@ class Subscription:
             # not do: nsqd answers it, and if this process has ended by then, nsqd executes nothing more (seen
             # with deflate).
             connection.outbox.put_first(commands.rdy(0))
+        if self._setup.claims is not None:
+            self._setup.claims.answer_at_once()
         _hand_back(self.in_flight.unanswered())
         connection.end_now()
+
+
+def _in_flight(nsqd: str, setup: Setup, expired: Callable[[], None]) -> InFlight:
+    if setup.claims is None:
+        return InFlight(nsqd, setup, expired)
+    from .claimed_in_flight import ClaimedInFlight  # noqa: PLC0415 - few consumers need it
+
+    return ClaimedInFlight(nsqd, setup, expired, setup.claims)
 
 
 def _hand_back(messages: Iterable[Message]) -> None:

@@ -248,6 +248,22 @@ class DeadLetterFailed(MessageEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class DeduplicationFailed(MessageEvent):
+    """The store of a `nsq_anyio.Deduplicate` failed.
+
+    A message that could not be claimed is requeued. One that was handled is finished, although the store may
+    not know it, so that a copy of it may be handled as well.
+    """
+
+    level: ClassVar[int] = logging.ERROR
+    error: BaseException
+
+    def __str__(self) -> str:
+        subject = f"message {self.message_id} of {self.topic}/{self.channel}, attempt {self.attempts}"
+        return f"{self.nsqd}: the store of ids failed for {subject}: {self.error!r}"
+
+
+@dataclass(frozen=True, slots=True)
 class MessageTimedOut(MessageEvent):
     """A message was not answered before its deadline; nsqd has requeued it."""
 

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 from ..address import NsqdAddress
 from ..connection.busy_poll import BusyPoll
 from ..envelope import encode_headers
-from ..errors import Closed, InvalidOption, NotSent, OutcomeUnknown, PublishRejected
+from ..errors import Closed, FewerCopies, InvalidOption, NotSent, OutcomeUnknown, PublishRejected
 from ..events import Emitter, EventHook
 from ..exceptions import leaves
 from ..middleware import Around, in_own_context
@@ -47,6 +47,8 @@ class Producer(InBlock):
     A publish that is cancelled affects no other publish; `publish` says what happens to its message.
     """
 
+    _dispatcher_class: ClassVar[type[Dispatcher]] = Dispatcher
+
     def __init__(
         self,
         nsqds: Sequence[NsqdAddress],
@@ -70,7 +72,7 @@ class Producer(InBlock):
             from .discovered_pool import DiscoveredPool  # noqa: PLC0415 - httpx takes long to import
 
             new_pool = partial(DiscoveredPool, nsqds, nsqlookupds)
-        self._dispatcher = Dispatcher(
+        self._dispatcher = self._dispatcher_class(
             partial(
                 new_pool,
                 options=options,
@@ -170,6 +172,7 @@ class Producer(InBlock):
         :raises PublishRejected: if nsqd refuses the message
         :raises NotSent: if the message could not be sent in time, and was certainly not stored
         :raises OutcomeUnknown: if the connection was lost or ``publish_timeout`` passed before nsqd answered
+        :raises FewerCopies: if some nsqds have stored it, but fewer than ``copies``
         :raises Closed: outside the block
         :raises RuntimeError: in another event loop than the block's
         """
@@ -325,7 +328,8 @@ class Publishing:
     :ivar messages: the number of messages
     :ivar size: the size of their bodies together in bytes, without headers
     :ivar headers: the headers to send; a middleware may change them before it yields
-    :ivar outcome: None until the publish has ended. Then "stored"; "rejected" (`PublishRejected`); "not_sent"
+    :ivar outcome: None until the publish has ended. Then "stored", also if an `error` says that fewer than
+        ``copies`` nsqds have stored it; "rejected" (`PublishRejected`); "not_sent"
         (`NotSent`, or any error raised before anything was sent); "unknown" (`OutcomeUnknown`); or
         "cancelled". An error that a middleware raises or suppresses later does not change it
     :ivar nsqd: the address of the nsqd that stored the messages; None until then, if no nsqd stored them, or
@@ -356,7 +360,7 @@ class Publishing:
 
 def _outcome(error: BaseException | None) -> _Outcome:
     match error:
-        case None:
+        case None | FewerCopies():
             return "stored"
         case PublishRejected():
             return "rejected"

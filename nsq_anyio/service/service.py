@@ -24,6 +24,7 @@ from ..consumer import (
 )
 from ..consumer.handler import check_handler
 from ..consumer.rate import as_rate_limit
+from ..deduplication import Deduplicate
 from ..errors import InvalidOption
 from ..events import EventHook
 from ..exceptions import exits_in_group, ungrouped
@@ -189,6 +190,7 @@ async def serve(
     dead_letter: DeadLetter | str | None = None,
     on_event: EventHook | None = None,
     middleware: Sequence[ConsumerMiddleware] = (),
+    deduplicate: Deduplicate | None = None,
     options: ConsumerOptions | None = None,
     connection: ConnectionOptions | None = None,
 ) -> None:
@@ -248,6 +250,7 @@ async def serve(
             "dead_letter": dead_letter,
             "on_event": on_event,
             "middleware": middleware or None,
+            "deduplicate": deduplicate,
             "options": options,
             "connection": connection,
         }
@@ -271,6 +274,7 @@ async def serve(
                 dead_letter=dead_letter,
                 on_event=on_event,
                 middleware=middleware,
+                deduplicate=deduplicate,
                 options=options,
                 connection=connection,
             )

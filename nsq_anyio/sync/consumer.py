@@ -18,6 +18,7 @@ from ..consumer import Message as AsyncMessage
 from ..consumer import consume as consume_async
 from ..consumer.batches import shareable
 from ..consumer.message import ConsumerMiddleware
+from ..deduplication import Deduplicate
 from ..errors import Closed, InvalidOption
 from ..events import EventHook
 from ..options import ConnectionOptions, ConsumerOptions
@@ -374,6 +375,7 @@ def consume(
     dead_letter: str | None = None,
     on_event: EventHook | None = None,
     middleware: Sequence[ConsumerMiddleware] = (),
+    deduplicate: Deduplicate | None = None,
     options: ConsumerOptions | None = None,
     connection: ConnectionOptions | None = None,
     backend: Backend = "asyncio",
@@ -425,6 +427,7 @@ def consume(
         dead_letter=dead_letter,
         on_event=on_event,
         middleware=middleware,
+        deduplicate=deduplicate,
         options=options,
         connection=connection,
     )

@@ -144,6 +144,7 @@ def produce(
     nsqd: str | Sequence[str] | None = None,
     *,
     nsqlookupd: str | Sequence[str] | None = None,
+    copies: int = 1,
     on_event: EventHook | None = None,
     middleware: Sequence[ProducerMiddleware] = (),
     delays: str | None = None,
@@ -160,6 +161,7 @@ def produce(
 
     :param nsqd: one or several addresses of nsqds, as for `nsq_anyio.produce`
     :param nsqlookupd: one or several URLs of nsqlookupds, as for `nsq_anyio.produce`
+    :param copies: how many different nsqds must store a message, as for `nsq_anyio.produce`
     :param on_event: called with each event, in the thread of the event loop
     :param middleware: as for `nsq_anyio.produce`. It runs in the event loop, and sees the context variables
         of the thread that publishes
@@ -176,6 +178,7 @@ def produce(
     block = produce_async(
         nsqd,
         nsqlookupd=nsqlookupd,
+        copies=copies,
         on_event=on_event,
         middleware=middleware,
         delays=delays,
