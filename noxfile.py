@@ -28,6 +28,8 @@ NOT_RECORDED = (
     "uvloop or trio or endings or signals or interrupted_by_a_signal or any_moment or ctrl_c or benchmarks "
     "or heavy_request"
 )
+# They see no event loop, only what is tested on each: they need neither uvloop nor the lowest Trio.
+ABOVE_THE_LOOP = "admin or contrib or embedded or instrumentation"
 # Where other sessions or the wire matrix cover uvloop, asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")
 UVLOOP_ON_THE_WIRE = ("-k", "not uvloop or test_wire_matrix")
@@ -224,7 +226,8 @@ def tests(session: nox.Session) -> None:
     session.install(*PACKAGE, *group("test"), *group("coverage"))
     if not session.posargs:
         session.run("coverage", "erase")
-    run_recorded(session, "tests", *WITHOUT_OTHER_SESSIONS)
+    others = f"({NOT_RECORDED}) and not (uvloop and ({ABOVE_THE_LOOP}))"
+    run_recorded(session, "tests", *WITHOUT_OTHER_SESSIONS, others=others)
 
 
 @nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons"])
@@ -271,7 +274,7 @@ def lowest(session: nox.Session) -> None:
     """
     session.install("--resolution=lowest-direct", *PACKAGE, *group("test"))
     without_libraries = [f"--ignore=tests/{name}" for name in NEED_NO_LIBRARY]
-    run_tests(session, *NOT_ON_UVLOOP, *without_libraries)
+    run_tests(session, "-k", f"not uvloop and not (trio and ({ABOVE_THE_LOOP}))", *without_libraries)
     if not session.posargs:
         names = [
             "backend",
@@ -500,8 +503,8 @@ def run_tests(session: nox.Session, *options: str) -> None:
     session.run("pytest", *chosen)
 
 
-def run_recorded(session: nox.Session, *chosen: str) -> None:
-    """Run each of the chosen tests once: those that may be recorded with coverage, then the others.
+def run_recorded(session: nox.Session, *chosen: str, others: str = NOT_RECORDED) -> None:
+    """Run the chosen tests once: those that may be recorded with coverage, then those that `others` selects.
 
     Or run what `nox -s SESSION -- ...` names, without a record.
     """
@@ -509,4 +512,4 @@ def run_recorded(session: nox.Session, *chosen: str) -> None:
         session.run("pytest", *session.posargs)
         return
     session.run("coverage", "run", "-m", "pytest", *chosen, "-k", f"not ({NOT_RECORDED})", *ON_ALL_CORES)
-    session.run("pytest", *chosen, "-k", NOT_RECORDED, *ON_ALL_CORES)
+    session.run("pytest", *chosen, "-k", others, *ON_ALL_CORES)
