@@ -6,7 +6,7 @@ The checks of each method come in nsqd's order, because the first that fails dec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from ..errors import ServerError
@@ -354,21 +354,32 @@ class Limits:
     max_defer_ms: int = 3_600_000
 
 
-def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
-    """Decode the messages of a binary ``/mpub``, in the format of ``MPUB``.
+_PART = 1 << 16
+"""Bytes of a body that are decoded in one turn, or as many as the next message has."""
+
+
+def decode_bodies(payload: bytes, limits: Limits) -> Generator[None, None, list[bytes]]:
+    """Decode the messages of a binary ``/mpub``, in the format of ``MPUB``; yield between parts of it.
 
     :raises ServerError: for messages that ``MPUB`` would refuse
     """
-    buffer = ReceiveBuffer(payload)
-    buffer.end()
+    buffer = ReceiveBuffer()
     steps = read_bodies(buffer, limits)
-    try:
-        # The input has ended, so the decoder runs to its end.
-        next(steps)
-    except StopIteration as done:
-        bodies: list[bytes] = done.value
-        return bodies
-    raise AssertionError("a decoder waited for bytes after the end of the input")
+    position = 0
+    while True:
+        try:
+            wanted = next(steps)
+        except StopIteration as done:
+            bodies: list[bytes] = done.value
+            return bodies
+        if position:
+            yield
+        end = position + max(wanted, _PART)
+        buffer.feed(payload[position:end])
+        buffer.join()
+        position = end
+        if end >= len(payload):
+            buffer.end()
 
 
 def read_bodies(buffer: ReceiveBuffer, limits: Limits) -> Reading[list[bytes]]:

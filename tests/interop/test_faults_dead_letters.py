@@ -91,14 +91,14 @@ async def stage(path: Path) -> AsyncGenerator[Stage]:
         yield on
 
 
-def walk(address: str, reconnect_delay: float = 0.1) -> ChannelScan:
+def walk(address: str, reconnect_delay: float = 0.1, wait: float = 0.3) -> ChannelScan:
     return ChannelScan(
         "t.dead",
         "dead-letter",
         nsqd=[address],
         max_in_flight=20,
         options=nsq.ConsumerOptions(max_attempts=0, close_timeout=0.5, reconnect_delay=reconnect_delay),
-        wait=0.3,
+        wait=wait,
         patience=1.0,
     )
 
@@ -155,7 +155,9 @@ async def test_a_letter_that_comes_again_is_finished_again(tmp_path: Path) -> No
         proxy.to_server.piece = 100
         proxy.to_server.delay = 0.01
         begin = anyio.Event()
-        work = LetterProcessor(walk(proxy.address, reconnect_delay=0.05), Filter(), 0, begin.set)
+        # It waits for nsqd, which takes a while to start on a busy machine.
+        taken = walk(proxy.address, reconnect_delay=0.05, wait=2.0)
+        work = LetterProcessor(taken, Filter(), 0, begin.set)
         async with anyio.create_task_group() as tasks:
 
             async def restart() -> None:

@@ -266,11 +266,31 @@ def test_a_line_cut_short_by_the_end_is_forgotten(rest: bytes) -> None:
 
 
 def test_bodies_of_http() -> None:
-    assert decode_bodies(encode_bodies([b"a", b"bc"]), Limits()) == [b"a", b"bc"]
+    assert decoded(encode_bodies([b"a", b"bc"])) == ([b"a", b"bc"], 1)
     with pytest.raises(ServerError, match="E_BAD_BODY MPUB failed to read message count"):
-        decode_bodies(b"", Limits())
+        decoded(b"")
     with pytest.raises(ServerError, match="E_BAD_MESSAGE MPUB failed to read message body"):
-        decode_bodies(encode_bodies([b"abc"])[:-1], Limits())
+        decoded(encode_bodies([b"abc"])[:-1])
+
+
+def test_many_bodies_of_http_are_decoded_in_parts() -> None:
+    many, large = [b"a"] * 100_000, [b"b" * 300_000]
+    bodies, parts = decoded(encode_bodies([*many, *large, *many]))
+    assert bodies == [*many, *large, *many]
+    assert 15 <= parts <= 25
+    with pytest.raises(ServerError, match="E_BAD_MESSAGE MPUB failed to read message body"):
+        decoded(encode_bodies(many)[:-1])
+
+
+def decoded(payload: bytes) -> tuple[list[bytes], int]:
+    """The bodies, and in how many parts they were decoded."""
+    steps = decode_bodies(payload, Limits())
+    for parts in itertools.count(1):
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value, parts
+    raise AssertionError
 
 
 def test_a_large_body_in_small_pieces_takes_linear_time() -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 
 from anyio.lowlevel import checkpoint
 
@@ -133,7 +133,7 @@ class _Api:
         body = await _read(request, options.max_body_size, "BODY_TOO_BIG")
         if _BOOLEANS.get(query.optional("binary", "false"), True):
             try:
-                bodies = decode_bodies(body, options.limits)
+                bodies = await _in_turns(decode_bodies(body, options.limits))
             except ServerError as error:
                 raise Refusal(413, error.code.removeprefix("E_")) from None
         else:
@@ -285,6 +285,17 @@ class _Api:
         if channel is None:
             raise Refusal(404, "CHANNEL_NOT_FOUND")
         return topic, channel
+
+
+async def _in_turns(steps: Generator[None, None, list[bytes]]) -> list[bytes]:
+    """Take all steps, with a turn for other tasks between them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            bodies: list[bytes] = done.value
+            return bodies
+        await checkpoint()
 
 
 async def _published(topic: Topic, bodies: list[bytes], defer: float = 0.0) -> Response:
