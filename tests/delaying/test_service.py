@@ -99,7 +99,7 @@ def moment(seconds: float) -> datetime:
 
 async def stored(count: int, *services: nsq.Delays) -> None:
     with anyio.fail_after(60):
-        while sum([(await each.statistics()).stored for each in services]) < count:
+        while sum([(await each.statistics()).stored for each in services]) < count:  # noqa: ASYNC110
             await anyio.sleep(0.01)
 
 
@@ -112,7 +112,7 @@ async def test_messages_arrive_at_their_time(path: Path) -> None:
             nsq.produce(address, delays="nsq.delays") as producer,
             arriving(address, clock=now) as arrivals,
         ):
-            begun = now()
+            begun = float(int(now()))
             await producer.publish("t", b"days", at=moment(begun + 3 * DAY), headers={"a": "b"})
             await producer.publish("t", b"defer", defer=30 * DAY)
             await producer.publish("t", b"short", defer=0.5, durable=True)
@@ -127,7 +127,7 @@ async def test_messages_arrive_at_their_time(path: Path) -> None:
             now.ahead += 27 * DAY - 5
             await arrivals.reach(3)
             for body, seconds in ((b"days", 3 * DAY), (b"defer", 30 * DAY), (b"short", 0.5)):
-                assert 0 <= arrivals[body] - begun - seconds < 1
+                assert 0 <= arrivals[body] - begun - seconds < 2
         with closing(DelayFile(path, writer=False)) as file:
             assert file.topics() == []
 
@@ -140,7 +140,7 @@ async def test_a_restart_continues_with_the_file(path: Path) -> None:
             nsq.produce(address, delays="nsq.delays") as producer,
             arriving(address, clock=now) as arrivals,
         ):
-            begun = now()
+            begun = float(int(now()))
             async with nsq.delays(path, nsqd=address, clock=now) as delays:
                 await producer.publish("t", b"on time", at=moment(begun + 2 * DAY))
                 await producer.publish("t", b"late", at=moment(begun + DAY / 2))
@@ -392,7 +392,7 @@ async def test_a_deleted_file_ends_the_block(path: Path) -> None:
 
 async def emptied(delays: nsq.Delays) -> None:
     with anyio.fail_after(60):
-        while (await delays.statistics()).waiting:
+        while (await delays.statistics()).waiting:  # noqa: ASYNC110 - no event tells
             await anyio.sleep(0.01)
 
 
