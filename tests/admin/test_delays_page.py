@@ -107,7 +107,12 @@ async def test_a_disk_that_hangs_delays_the_page_for_a_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released = threading.Event()
-    monkeypatch.setattr("nsq_anyio.admin.delayed.DelayFile", lambda *_, **__: released.wait(30))
+
+    def hang(path: str, *, writer: bool) -> DelayFile:
+        released.wait(30)
+        return DelayFile(path, writer=writer)
+
+    monkeypatch.setattr("nsq_anyio.admin.delayed.DelayFile", hang)
     monkeypatch.setattr("nsq_anyio.admin.delayed._PATIENCE", 0.05)
     hanging = stage(tmp_path / "delays.db")
     try:
