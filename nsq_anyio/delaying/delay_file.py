@@ -195,8 +195,8 @@ class DelayFile:
         """Store messages in one transaction, and return once they survive a crash of the machine.
 
         :return: how many were new: a source that the file has already is not stored again
-        :raises DelayFileUnusable: also if less than `RESERVE` bytes of the disk are free, or if the file was
-            deleted or replaced; no message is stored then
+        :raises DelayFileUnusable: also if less than 32 MiB of the disk are free, or if the file was deleted or
+            replaced; no message is stored then
         """
         with self._explained(), self._lock:
             if _identity(self.path) != self._identity:

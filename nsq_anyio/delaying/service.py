@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 _GATHER = 0.01
 _LOOK = 1.0
 _GROUPS = 16
-_MOST_DUE = 5000
+_MOST_DUE = 1000
 _MOST_DUE_BYTES = 1024 * 1024
 _LONGEST_HOLD = 5.0
 _LONGEST_PUT_OFF = 3600.0
@@ -115,7 +115,7 @@ def delays(
     :param nsqd: as for `consume`, and so is ``nsqlookupd``; the messages are published there, too
     :param max_in_flight: the most messages to receive before they are stored, 1 or more; default 500. They
         are in memory, and stored together
-    :param clock: returns the time in seconds since the epoch, from any thread; default `time.time`. A test
+    :param clock: returns the time in seconds since the epoch, from any thread; default ``time.time``. A test
         may pass one of its own, and set it forward by days
     :param on_event: called with each event of the consumer and the producer, see `nsq_anyio.events`
     :param options: further options of the consumer; but ``max_attempts`` and ``max_deliveries`` are 0, so
