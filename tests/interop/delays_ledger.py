@@ -203,7 +203,7 @@ async def publish_all(
 
         async def work() -> None:
             for number in numbers:
-                await anyio.sleep(begun + seconds * number / messages - time.time())
+                await anyio.sleep(max(begun + seconds * number / messages - time.time(), 0.0))
                 await ledger.publish(producer, number, time.time() + chance.uniform(_SOONEST, _LATEST))
 
         async with anyio.create_task_group() as publishing:
