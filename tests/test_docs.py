@@ -41,7 +41,7 @@ _SECONDS_WITHOUT_PRINT = 0.5
 
 
 @pytest.fixture
-def cluster(tls_files: TLSFiles) -> Generator[dict[str, str]]:
+def cluster(tls_files: TLSFiles, tmp_path: Path) -> Generator[dict[str, str]]:
     """An embedded cluster in a thread of its own; what the documentation's addresses and paths stand for."""
     with ExitStack() as stack:
         portal = stack.enter_context(anyio.from_thread.start_blocking_portal())
@@ -80,6 +80,7 @@ def cluster(tls_files: TLSFiles) -> Generator[dict[str, str]]:
             "nsqd.example.com:4150": secured.tcp_address,
             "/etc/nsq/ca.pem": tls_files.ca_file,
             "0.0.0.0:8080": "127.0.0.1:0",
+            "delays.db": str(tmp_path / "delays.db"),
         }
 
 

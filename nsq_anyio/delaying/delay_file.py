@@ -175,6 +175,7 @@ class DelayFile:
     def __init__(self, path: str | os.PathLike[str], *, writer: bool) -> None:
         self.path: Path = Path(path)
         self._lock = threading.Lock()
+        self._is_closing = False
         with ExitStack() as resources, self._explained():
             if writer:
                 self._lock_file(resources)
@@ -195,10 +196,10 @@ class DelayFile:
         """Store messages in one transaction, and return once they survive a crash of the machine.
 
         :return: how many were new: a source that the file has already is not stored again
-        :raises DelayFileUnusable: also if less than `RESERVE` bytes of the disk are free, or if the file was
-            deleted or replaced; no message is stored then
+        :raises DelayFileUnusable: also if less than 32 MiB of the disk are free, or if the file was deleted
+            or replaced; no message is stored then
         """
-        with self._explained(), self._lock:
+        with self._used():
             if _identity(self.path) != self._identity:
                 raise self._unusable("it was deleted or replaced while in use; start the service again")
             free = shutil.disk_usage(self.path.parent).free
@@ -233,7 +234,7 @@ class DelayFile:
         time = _passed(now)
         found: list[tuple[WaitingMessage, bytes]] = []
         size = 0
-        with self._explained(), self._lock:
+        with self._used():
             topics = self._connection.execute(
                 "SELECT id, name FROM topic WHERE next <= ? ORDER BY next", (time,)
             ).fetchall()
@@ -259,7 +260,7 @@ class DelayFile:
 
         :param without: topics to leave out
         """
-        with self._explained(), self._lock:
+        with self._used():
             rows = self._connection.execute("SELECT name, next FROM topic ORDER BY next")
             with closing(rows):
                 found = next((due for name, due in rows if name not in without), None)
@@ -270,7 +271,7 @@ class DelayFile:
 
         The deletion survives the end of this process. A crash of the machine may undo it.
         """
-        with self._explained(), self._lock, self._transaction("NORMAL") as changes:
+        with self._used(), self._transaction("NORMAL") as changes:
             self._delete(ids, changes)
 
     def put_off(self, ids: Iterable[int], until: float, error: str) -> None:
@@ -280,7 +281,7 @@ class DelayFile:
         :param error: why nsqd refused them; its first 500 characters are kept
         """
         due = _microseconds(until)
-        with self._explained(), self._lock, self._transaction("NORMAL") as changes:
+        with self._used(), self._transaction("NORMAL") as changes:
             for id in ids:
                 row = self._connection.execute(
                     "SELECT topic, tries FROM message WHERE id = ?", (id,)
@@ -303,7 +304,7 @@ class DelayFile:
         if selection.id is not None:
             found: Iterator[WaitingMessage] = iter(self._page(selection, None, 1))
         else:
-            with self._explained(), self._lock:
+            with self._used():
                 topics = self._topics(selection.topic)
             size = max(_PAGE // max(len(topics), 1), _SMALLEST_PAGE)
             size = size if limit is None else min(limit, size)
@@ -313,7 +314,7 @@ class DelayFile:
 
     def body(self, id: int) -> bytes | None:
         """Return the body of a message; None if the file does not have it."""
-        with self._explained(), self._lock:
+        with self._used():
             row = self._connection.execute("SELECT body FROM message WHERE id = ?", (id,)).fetchone()
         return None if row is None else row[0]
 
@@ -325,13 +326,13 @@ class DelayFile:
         :param now: returns seconds since the epoch; it is called within each transaction, and must be the
             clock of the service
         """
-        with self._explained(), self._lock:
+        with self._used():
             topics = [None] if selection.id is not None else self._topics(selection.topic)
         cancelled = 0
         for topic in topics:
             deleted = _PAGE
             while deleted == _PAGE:
-                with self._explained(), self._lock, self._transaction("FULL") as changes:
+                with self._used(), self._transaction("FULL") as changes:
                     late = _seconds(_passed(now()) + 1)
                     after = late if selection.after is None else max(selection.after, late)
                     future = Selection(selection.topic, selection.id, selection.before, after)
@@ -343,7 +344,7 @@ class DelayFile:
 
     def topics(self) -> list[TopicDelays]:
         """Return what waits, by topic; this reads counters, whatever the number of messages."""
-        with self._explained(), self._lock:
+        with self._used():
             rows = self._connection.execute(
                 "SELECT name, waiting, bytes, next, failed FROM topic ORDER BY name"
             ).fetchall()
@@ -353,13 +354,27 @@ class DelayFile:
         ]
 
     def close(self) -> None:
-        """Close the file. If another thread is using it, it is closed when it is garbage-collected."""
+        """Close the file; if another thread is using it, once that is done."""
+        self._is_closing = True
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
         if self._lock.acquire(blocking=False):
             try:
                 with self._explained():
                     self._resources.close()
             finally:
                 self._lock.release()
+
+    @contextmanager
+    def _used(self) -> Generator[None]:
+        """Use the connection, which one thread does at a time."""
+        try:
+            with self._explained(), self._lock:
+                yield
+        finally:
+            if self._is_closing:
+                self._close_if_unused()
 
     def _lock_file(self, resources: ExitStack) -> None:
         try:
@@ -442,7 +457,7 @@ class DelayFile:
         limit: int,
         last: WaitingMessage | None = None,
     ) -> list[WaitingMessage]:
-        with self._explained(), self._lock:
+        with self._used():
             return self._select(selection, topic, limit, last)
 
     def _select(

@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 _GATHER = 0.01
 _LOOK = 1.0
 _GROUPS = 16
-_MOST_DUE = 5000
+_MOST_DUE = 1000
 _MOST_DUE_BYTES = 1024 * 1024
 _LONGEST_HOLD = 5.0
 _LONGEST_PUT_OFF = 3600.0
@@ -83,7 +83,7 @@ def delays(
     nsqd: str | Sequence[str] | None = None,
     nsqlookupd: str | Sequence[str] | None = None,
     max_in_flight: int = 500,
-    clock: Callable[[], float] | None = None,
+    clock: Callable[[], float] = time.time,
     on_event: EventHook | None = None,
     options: ConsumerOptions | None = None,
     publishing: ProducerOptions | None = None,
@@ -115,8 +115,8 @@ def delays(
     :param nsqd: as for `consume`, and so is ``nsqlookupd``; the messages are published there, too
     :param max_in_flight: the most messages to receive before they are stored, 1 or more; default 500. They
         are in memory, and stored together
-    :param clock: returns the time in seconds since the epoch, from any thread; for a test with virtual time:
-        `testing.wall_clock`. It passes with the event loop's clock, and nobody sets it. Default: `time.time`
+    :param clock: returns the time in seconds since the epoch, from any thread; default ``time.time``. A test
+        may pass one of its own, and set it forward by days
     :param on_event: called with each event of the consumer and the producer, see `nsq_anyio.events`
     :param options: further options of the consumer; but ``max_attempts`` and ``max_deliveries`` are 0, so
         that no message is given up
@@ -193,13 +193,12 @@ class Delays(InBlock):
         file: str | os.PathLike[str],
         *,
         max_in_flight: int,
-        clock: Callable[[], float] | None,
+        clock: Callable[[], float],
         publishing: ProducerOptions,
     ) -> None:
         self._path = file
         self._max_in_flight = max_in_flight
-        self._clock = clock or time.time
-        self._look = _LOOK if clock is None else math.inf
+        self._clock = clock
         self._options = publishing
         self._limit = MpubLimit(publishing.max_body_size)
         self._background = Background(self._run, self._shut_down)
@@ -379,7 +378,7 @@ class Delays(InBlock):
         return self._busy | {topic for topic, hold in self._holds.items() if hold.until > now}
 
     async def _sleep(self, wake: anyio.Event, next_at: float | None) -> None:
-        """Wait until a message is due, a hold ends, or ``wake`` is set."""
+        """Wait until a message is due, a hold ends, or ``wake`` is set. The clock may be set meanwhile."""
         now = anyio.current_time()
         holds = [hold.until for hold in self._holds.values() if hold.until > now]
         with anyio.CancelScope(deadline=min(holds, default=math.inf)):
@@ -388,16 +387,14 @@ class Delays(InBlock):
                 return
             self._sleeps_until = next_at
             while not wake.is_set() and (seconds := next_at - self._clock()) > 0:
-                with anyio.move_on_after(min(seconds, self._look)):
+                with anyio.move_on_after(min(seconds, _LOOK)):
                     await wake.wait()
 
     async def _publish_group(self, topic: str, group: list[_Due]) -> None:
         """Publish what is due for one topic; hold the topic back for a moment if nsqd does not answer."""
         try:
-            done = 0
-            for part in batches([body for _, body in group], self._limit.size - batch_size(0, 0), None):
-                await self._publish_part(topic, group[done : done + len(part)])
-                done += len(part)
+            for part in self._parts(group):
+                await self._publish_part(topic, part)
         except DelayFileUnusable:
             raise
         except NSQError as error:  # nsqd did not answer
@@ -411,6 +408,13 @@ class Delays(InBlock):
             self._busy.discard(topic)
             self._slots.release()
             self._wake.set()
+
+    def _parts(self, group: list[_Due]) -> Iterator[list[_Due]]:
+        """Split messages into parts that nsqd takes at once, as far as its limit is known."""
+        done = 0
+        for part in batches([body for _, body in group], self._limit.size - batch_size(0, 0), None):
+            yield group[done : done + len(part)]
+            done += len(part)
 
     async def _publish_part(self, topic: str, part: list[_Due]) -> None:
         """Publish messages, and delete them; put off those that nsqd refuses.
@@ -439,6 +443,8 @@ class Delays(InBlock):
             most = 0  # the refusal concerns all
         elif refusal.code == "E_BAD_BODY":
             self._limit.learn(refusal, batch_size(len(part), sum(len(body) for _, body in part)))
+            if len(part) > 1:
+                return list(self._parts(part))
         elif named := _TOO_BIG.search(refusal.detail):
             most = int(named[1])
         large = part if len(part) == 1 else [each for each in part if len(each[1]) > most]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .real_server import RealServerError
     from .recorded import Answer, Discarded, Finished, RecordedMessage, Requeued, TimedOut, message
     from .servers import Nsqd, Nsqlookupd
-    from .virtual_clock import Backend, VirtualTimeLoop, pass_time, virtual_time, wall_clock
+    from .virtual_clock import Backend, VirtualTimeLoop, pass_time, virtual_time
 
 __all__ = [
     "Answer",
@@ -57,7 +57,6 @@ __all__ = [
     "message",
     "pass_time",
     "virtual_time",
-    "wall_clock",
 ]
 
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -72,7 +71,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     ".real_server": ("RealServerError",),
     ".servers": ("Nsqd", "Nsqlookupd"),
-    ".virtual_clock": ("Backend", "VirtualTimeLoop", "pass_time", "virtual_time", "wall_clock"),
+    ".virtual_clock": ("Backend", "VirtualTimeLoop", "pass_time", "virtual_time"),
 }
 __getattr__: Callable[[str], object] = importer(__name__, _NAMES)
 

@@ -19,7 +19,6 @@ import asyncio
 import math
 import selectors
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextvars import Context
@@ -30,7 +29,6 @@ import anyio.to_thread
 
 from ..errors import InvalidOption
 from ..options.checks import check_seconds
-from ..transport import event_loop
 
 if TYPE_CHECKING:
     import trio.testing
@@ -136,20 +134,6 @@ def pass_time(seconds: float) -> None:
     if clock is None:
         raise RuntimeError("there is no virtual clock here: run the test with nsq.testing.virtual_time()")
     clock.jump(seconds)
-
-
-def wall_clock() -> Callable[[], float]:
-    """Return a clock that tells the time of day, in seconds since the epoch, and passes with virtual time.
-
-    It begins with the real time, and is for what takes a ``clock``, such as `delays`. Any thread may call it.
-
-    :raises RuntimeError: outside of an event loop with a virtual clock
-    """
-    if _clock() is None:
-        raise RuntimeError("there is no virtual clock here: run the test with nsq.testing.virtual_time()")
-    virtual = event_loop.clock()
-    ahead = time.time() - virtual()
-    return lambda: ahead + virtual()
 
 
 def is_virtual_time() -> bool:

@@ -77,7 +77,10 @@ def test_help_has_an_example_of_the_command_as_it_is(path: Path_, command: click
     assert max(map(len, result.output.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("path", [(), ("topic",), ("channel",), ("node",), ("dead-letter",), ("pipeline",)])
+GROUPS = ("topic", "channel", "node", "dead-letter", "delay", "pipeline")
+
+
+@pytest.mark.parametrize("path", [(), *((name,) for name in GROUPS)])
 def test_help_of_a_group_has_whole_sentences(path: Path_) -> None:
     result = CliRunner().invoke(cli, [*path, "--help"], prog_name="nsq-anyio")
     assert result.exit_code == 0
@@ -106,7 +109,8 @@ def test_servers_have_the_same_flags_in_every_command(path: Path_, command: clic
     }
     assert named <= ADDRESSES
     assert repeatable == named
-    assert named or path in {("completion",), ("up",), ("spool", "list"), ("spool", "delete")}
+    on_files = {("spool", "list"), ("spool", "delete"), ("delay", "list"), ("delay", "stats")}
+    assert named or path in {("completion",), ("up",), ("delay", "cancel"), *on_files}
 
 
 @pytest.mark.parametrize("name", ["tail", "demo"])

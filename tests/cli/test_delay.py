@@ -1,4 +1,4 @@
-"""``nsq-anyio delay`` as a process: on files that a test makes, and as the service of an embedded nsqd."""
+"""``nsq-anyio delay list``, ``stats`` and ``cancel``, on files that a test makes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_stats_by_topic(path: Path) -> None:
     found = {each.pop("topic"): each for each in map(json.loads, done.stdout.splitlines())}
     assert found["reminders"] == {
         "waiting": 3,
-        "bytes": len(b"later" b"noon" b"due"),
+        "bytes": 5 + 4 + 3,
         "next_at": "1970-01-01T00:16:40+00:00",
         "refused": 0,
     }
@@ -149,9 +149,7 @@ def cancel(path: Path, *more: str) -> int:
         (["--all"], [b"due"]),
     ],
 )
-def test_cancel_deletes_what_is_selected_and_not_due(
-    path: Path, flags: list[str], left: list[bytes]
-) -> None:
+def test_cancel_deletes_what_is_selected_and_not_due(path: Path, flags: list[str], left: list[bytes]) -> None:
     with closing(DelayFile(path, writer=False)) as file:
         assert cancel(path, *flags) == 5 - len(left)
         assert [file.body(each["id"]) for each in listed(path)] == left

@@ -131,7 +131,7 @@ def test_a_file_belongs_to_one_service(nsqd: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--producer-opt=dial_timeout,2s"], "--producer-opt dial_timeout is for connections: use --consumer"),
+        (["--producer-opt=dial_timeout,2s"], "--producer-opt dial_timeout is for connections: use"),
         (["--topic=a b"], "topic 'a b' is not valid"),
         (["--http-address=none"], "'none' is not an address"),
     ],

@@ -286,7 +286,7 @@ def test_some_room_stays_free_for_deletions(file: DelayFile, monkeypatch: pytest
 # Crashes
 
 
-@pytest.mark.parametrize("moment", range(4))
+@pytest.mark.parametrize("moment", [0, 3])
 def test_kill_9_loses_nothing_that_was_stored(path: Path, moment: int) -> None:
     code = """
         import sys
@@ -305,7 +305,7 @@ def test_kill_9_loses_nothing_that_was_stored(path: Path, moment: int) -> None:
         [sys.executable, "-c", textwrap.dedent(code), str(path)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    lines = [process.stdout.readline() for _ in range(1 + 7 * moment)]
+    lines = [process.stdout.readline() for _ in range(1 + moment)]
     process.send_signal(signal.SIGKILL)
     lines += process.stdout.readlines()
     process.wait()

@@ -224,7 +224,7 @@ async def test_only_consumers_and_producers_can_be_added_once_and_in_their_event
                 for collector in (scraper.collector, NSQCollector(None)):
                     with pytest.raises(nsq.InvalidOption, match="already measured"):
                         collector.add(each)
-        with pytest.raises(nsq.InvalidOption, match="use a consumer or a producer"):
+        with pytest.raises(nsq.InvalidOption, match="use a consumer, producer or service"):
             scraper.collector.add(nsqd)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

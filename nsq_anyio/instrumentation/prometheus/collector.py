@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Member:
-    """One consumer, producer or service, which any thread can read. Create it in the thread of its event loop.
+    """One measured object, which any thread can read. Create it in the thread of its event loop.
 
     Its numbers change in that thread, and are read only there: a scrape in another thread asks the event loop
     to read them, and waits. So a scrape takes no lock, and never sees a partial change. If the event loop is
@@ -177,7 +177,7 @@ class NSQCollector:
                 measured._measure(self.add)
                 return
             case _:
-                raise InvalidOption(f"add({measured!r}) is not valid: use a consumer, a producer or a service")
+                raise InvalidOption(f"add({measured!r}) is not valid: use a consumer, producer or service")
         with self._lock:
             self._drop([each for each in self._members if each.has_ended])
             self._members.append(member)

@@ -138,7 +138,7 @@ PRODUCER_EVENTS: Final = Metric(
 )
 
 DELAYS_STORED: Final = Metric(
-    "nsq_delays_messages_stored_total", "counter", "Messages that a service for delays has stored in its file."
+    "nsq_delays_messages_stored_total", "counter", "Messages that were stored in the file."
 )
 DELAYS_REPEATED: Final = Metric(
     "nsq_delays_messages_repeated_total", "counter", "Messages that came again, and were in the file already."
