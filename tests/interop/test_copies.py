@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 
 import anyio
-import anyio.to_thread
 import pytest
 
 import nsq_anyio as nsq
