@@ -16,8 +16,13 @@ ROOT = Path(__file__).parent.parent
 HOMES = {"nsq_anyio": ROOT, "faststream_nsq": ROOT / "contrib" / "faststream-nsq"}
 MADE_BY_USERS = {
     *(
+        "Claimed",
         "DeadLetter",
+        "Deduplicate",
+        "MemoryStore",
         "RateLimit",
+        "RedisStore",
+        "SQLiteStore",
         "Requeue",
         "Discard",
         "Client",

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import anyio
@@ -20,6 +20,7 @@ import nsq_anyio as nsq
 import nsq_anyio.sync  # pyright: ignore[reportUnusedImport] - it must not meet the patched `anyio.run`
 from nsq_anyio.embedded import Authorization, AuthRequest, AuthState
 
+from .redis_server import redis_server
 from .tls_files import TLSFiles
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +37,7 @@ EXAMPLES = [
     for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")))
 ]
 
+REDIS = "redis://127.0.0.1:6379/0"
 _SECONDS_TO_PRINT = 20.0
 _SECONDS_WITHOUT_PRINT = 0.5
 
@@ -104,7 +106,9 @@ def test_example_runs(
     backend: str,
     cluster: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # some examples make files
     example = on(cluster, example)
     real_run = anyio.run
     has_printed = threading.Event()
@@ -136,7 +140,9 @@ def test_example_runs(
         has_printed.set()
 
     namespace: dict[str, object] = {"__name__": "__main__", "print": note_print}
-    exec(compile(example, "<example>", "exec"), namespace)
+    with redis_server() if REDIS in example else nullcontext() as redis:
+        example = example.replace(REDIS, redis.url if redis else REDIS)
+        exec(compile(example, "<example>", "exec"), namespace)
     assert has_printed.is_set() or "print(" not in example
 
 

@@ -106,7 +106,7 @@ def test_importing_takes_no_extra_and_no_event_loop() -> None:
     output = python("""
         import sys
         extras = ["click", "opentelemetry", "prometheus_client", "pyarrow", "pyspark", "rich", "trio"]
-        extras += ["taskiq", "uvloop"]
+        extras += ["redis", "taskiq", "uvloop"]
         sys.modules.update(dict.fromkeys(extras))
         import nsq_anyio
         print(nsq_anyio.__name__)

@@ -27,7 +27,7 @@ LAYERS = (
     ("protocol", "policy", "envelope"),
     ("transport", "http", "tasks"),
     ("connection", "serving"),
-    ("discovery", "middleware", "monitoring"),
+    ("deduplication", "discovery", "middleware", "monitoring"),
     ("consumer", "producer"),
     ("sync", "dead_letters", "delaying"),
     ("instrumentation", "embedded", "testing", "service", "admin", "contrib", "cli", "spark", "storage"),
@@ -65,6 +65,8 @@ FOR_DECISIONS = {
     ("nsq_anyio.protocol.compression", "snappy"),
     ("nsq_anyio.re2_pattern", "re2"),
 }
+# The client of a store that only users of its extra open.
+FOR_AN_EXTRA = {("nsq_anyio.deduplication.redis_store", "redis")}
 # The core runs on AnyIO alone, so nothing there may choose an event loop.
 NOT_FOR_THE_CORE = {"asyncio", "selectors"}
 # But for these few files, each with its measured worth, or for what only one loop does.
@@ -137,7 +139,7 @@ def _outside(unit: str, module: str, top: str) -> str | None:
         return f"{unit} imports {top}: it decides without I/O, clock and randomness"
     if layer > DECISIONS and top in NOT_FOR_THE_CORE:
         return f"{unit} imports {top}: the core runs on AnyIO alone"
-    if (module, top) in FOR_DECISIONS:
+    if (module, top) in FOR_DECISIONS | FOR_AN_EXTRA:
         return None
     if not is_stdlib and layer <= DECISIONS:
         return f"{unit} imports {top}: it needs the standard library only"

@@ -13,7 +13,7 @@ import nsq_anyio as nsq
 NOT_NEEDED = (
     *("click", "cramjam", "email", "h11", "h2", "http.client", "httpcore", "httpx", "rich", "snappy"),
     *("opentelemetry", "prometheus_client", "urllib.request", "watchfiles"),
-    *("nsq_anyio.cli", "nsq_anyio.discovery.discovery", "nsq_anyio.embedded"),
+    *("nsq_anyio.cli", "nsq_anyio.deduplication", "nsq_anyio.discovery.discovery", "nsq_anyio.embedded"),
     *("nsq_anyio.http", "nsq_anyio.instrumentation", "nsq_anyio.producer.discovered_pool"),
     *("nsq_anyio.protocol.compression", "nsq_anyio.service", "nsq_anyio.serving", "nsq_anyio.spark"),
     *("nsq_anyio.sync", "nsq_anyio.testing", "nsq_anyio.transport.compressed", "nsq_anyio.transport.tls"),

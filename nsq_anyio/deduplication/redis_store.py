@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InvalidOption
 from ..options.checks import check_seconds
 from .records import DONE, Operation, answer_for, held_by, kept_for
 from .store import Claimed
 from .store_thread import StoreThread
-
-if TYPE_CHECKING:
-    import redis
 
 _PATIENCE = 5.0
 """The seconds that a connection, a command or its answer may take."""
@@ -39,7 +35,7 @@ end
 
 
 class RedisStore(StoreThread):
-    """Ids in Redis 6 or later, or Valkey, at one address. It serves the consumers of any number of machines.
+    """Ids in Redis or Valkey, at one address. It serves the consumers of any number of machines.
 
     The store uses redis-py's plain client in a thread, and not its asyncio client: that one would need a
     thread with an event loop of its own wherever the program runs on Trio, and the calls of a plain client
@@ -60,14 +56,13 @@ class RedisStore(StoreThread):
         if not isinstance(prefix, str):
             raise InvalidOption(f"prefix={prefix!r} is not valid: use text")
         try:
-            from redis import connection  # noqa: PLC0415 - an extra
+            connection = _redis().connection
         except ImportError as error:
             raise InvalidOption(
                 "RedisStore needs redis-py, which is not installed: pip install 'nsq-anyio[redis]'"
             ) from error
         try:
-            parse: Callable[[str], dict[str, Any]] = connection.parse_url
-            self._parts = parse(url)
+            self._parts: dict[str, Any] = connection.parse_url(url)
         except (ValueError, AttributeError, TypeError) as error:
             raise InvalidOption("url is not valid: use one such as redis://127.0.0.1:6379/0") from error
         self._url = url
@@ -79,21 +74,19 @@ class RedisStore(StoreThread):
         place = parts.get("path") or f"{parts.get('host', 'localhost')}:{parts.get('port', 6379)}"
         return f"<RedisStore {place}>"
 
-    def _connect(self) -> redis.Redis:
-        import redis  # noqa: PLC0415 - an extra
-        from redis.backoff import NoBackoff  # noqa: PLC0415 - an extra
-        from redis.retry import Retry  # noqa: PLC0415 - an extra
-
+    def _connect(self) -> Any:
+        redis = _redis()
+        no_retry = redis.retry.Retry(redis.backoff.NoBackoff(), 0)  # the thread tries again itself
         return redis.Redis.from_url(
             self._url,
             socket_timeout=_PATIENCE,
             socket_connect_timeout=_PATIENCE,
-            retry=Retry(NoBackoff(), 0),  # the thread tries again itself
+            retry=no_retry,
             decode_responses=True,
         )
 
-    def _perform(self, connection: redis.Redis, operations: list[Operation]) -> list[Claimed]:
-        pipeline: Any = connection.pipeline(transaction=False)
+    def _perform(self, connection: Any, operations: list[Operation]) -> list[Claimed]:
+        pipeline = connection.pipeline(transaction=False)
         for operation in operations:
             claim = operation.claim
             key, milliseconds = self._prefix + claim.id, round(operation.seconds * 1000)
@@ -111,9 +104,15 @@ class RedisStore(StoreThread):
             for operation, reply in zip(operations, replies, strict=True)
         ]
 
-    def _close(self, connection: redis.Redis) -> None:
+    def _close(self, connection: Any) -> None:
         with suppress(OSError):  # the connection may be broken
             connection.close()
+
+
+def _redis() -> Any:
+    import redis  # noqa: PLC0415 - an extra
+
+    return redis
 
 
 def _answer(reply: Any) -> Claimed:

@@ -173,7 +173,7 @@ class Ledger:
                     self._repeated += 1
 
         async def kill() -> None:
-            while len(waiting) > due:
+            while len(waiting) > due:  # noqa: ASYNC110 - nothing sets an event
                 await anyio.sleep(0.001)
             await anyio.to_thread.run_sync(victim.lose_everything)
             await anyio.sleep(self._rng.uniform(0, 0.5))
@@ -193,7 +193,7 @@ class Ledger:
 
     async def _until_handled(self, published: set[str]) -> None:
         with anyio.move_on_after(_SECONDS_OF_A_ROUND):  # what is missing then is lost
-            while not published <= self._consumers.handled().keys():
+            while not published <= self._consumers.handled().keys():  # noqa: ASYNC110 - other processes
                 await anyio.sleep(0.05)
 
     async def _until_empty(self) -> None:
@@ -201,7 +201,7 @@ class Ledger:
         for nsqd in self._nsqds:
             async with nsq.http.Nsqd(f"http://{nsqd.http_address}") as client:
                 with anyio.fail_after(_SECONDS_OF_A_ROUND):
-                    while await _waiting(client):
+                    while await _waiting(client):  # noqa: ASYNC110 - another process
                         await anyio.sleep(0.1)
 
 
@@ -223,7 +223,9 @@ def run(store: str, rounds: int, messages: int, seed: int) -> Figures:
         for nsqd in nsqds:
             nsqd.start()
             stack.callback(nsqd.lose_everything)
-        flags = [f"--{name}={value}" for name, value in {"store": store, "place": place, "seed": seed}.items()]
+        flags = [
+            f"--{name}={value}" for name, value in {"store": store, "place": place, "seed": seed}.items()
+        ]
         addresses = [f"--nsqd={nsqd.tcp_address}" for nsqd in nsqds]
         consumers = Consumers(directory, [*flags, *addresses], stack)
         return anyio.run(Ledger(nsqds, consumers, random.Random(seed)).run, rounds, messages)

@@ -19,6 +19,7 @@ NEEDS = {
     "opentelemetry": ["opentelemetry", "nsq_anyio.instrumentation.opentelemetry"],
     "prometheus": ["prometheus_client", "nsq_anyio.instrumentation.prometheus"],
     "re2": ["re2"],
+    "redis": ["redis"],
     "reload": ["watchfiles"],
     "spark": ["pyarrow", "nsq_anyio.spark"],
     "spark-object-store": ["obstore"],
