@@ -10,7 +10,8 @@ import anyio.to_thread
 import nsq_anyio as nsq
 
 MOST_WAITING = 100  # messages that this program holds at a time
-PATIENCE = 5.0  # seconds for which it holds one, less than nsqd's message timeout
+PATIENCE = 5.0  # the seconds for which it holds one, less than nsqd's message timeout
+PAUSE = 1.0  # the seconds for which nsqd then holds it
 turns: dict[tuple[str, int], anyio.Event] = {}
 
 
@@ -55,7 +56,7 @@ async def handle(message: nsq.Message) -> None:
             return
     finally:
         turns.pop((account, number), None)
-    raise nsq.Requeue(delay=1.0, backoff=False)
+    raise nsq.Requeue(delay=PAUSE, backoff=False)
 
 
 async def main() -> None:
