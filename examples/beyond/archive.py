@@ -44,7 +44,7 @@ async def keep() -> None:
 
 
 async def replay(topic: str, since: datetime, until: datetime) -> None:
-    """Publish a part of the archive, as it came; if it was ended too early, go on from there."""
+    """Publish a part of the archive, as it came; the same replay, started again, goes on where it was."""
     name, times = f"{topic} {since} {until}", [int(each.timestamp() * 1e9) for each in (since, until)]
     with closing(connect()) as database:
         (place,) = database.execute("SELECT place FROM replays WHERE name = ?", [name]).fetchone() or [0]
@@ -55,8 +55,6 @@ async def replay(topic: str, since: datetime, until: datetime) -> None:
                 place, _ = rows[-1]
                 with database:
                     database.execute("REPLACE INTO replays VALUES (?, ?)", [name, place])
-        with database:
-            database.execute("DELETE FROM replays WHERE name = ?", [name])
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import CodeType, FrameType
@@ -137,7 +137,8 @@ def forks(program: Path, env: Mapping[str, str], backend: str, **constants: floa
             try:
                 yield process
             except BaseException:
-                process.end(signal.SIGKILL)
+                with suppress(ProcessLookupError):  # the watchdog was first
+                    process.end(signal.SIGKILL)
                 raise
             finally:
                 watchdog.cancel()
@@ -171,7 +172,10 @@ def main() -> None:
                 eval(call, {**vars(module), "backend": backend})
             except KeyboardInterrupt:
                 os._exit(0)
-            except BaseException:
+            except BaseException as error:
+                # Trio's nurseries put even an interrupt into a group.
+                if isinstance(error, BaseExceptionGroup) and error.split(KeyboardInterrupt)[1] is None:
+                    os._exit(0)
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)
@@ -191,13 +195,24 @@ async def _load() -> None:
 
 def _end_at(path: str, step: Step, number: int) -> None:
     visits = count(1)
+    is_there = threading.Event()
+
+    def interrupt() -> None:
+        is_there.wait()
+        os.kill(os.getpid(), number)
+
+    # Its handler must not raise in `trace`: an exception from there hits places that no signal hits.
+    threading.Thread(target=interrupt, daemon=True).start()
 
     def trace(frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
         if frame.f_code.co_filename != path:
             return None
         line = frame.f_code.co_firstlineno if event == "return" else frame.f_lineno
         if (line, event) == (step.line, step.event) and next(visits) == step.visit:
-            os.kill(os.getpid(), number)
+            if number == signal.SIGKILL:
+                os.kill(os.getpid(), number)
+            sys.settrace(None)
+            is_there.set()
         return trace
 
     threading.settrace(trace)
