@@ -169,13 +169,8 @@ def main() -> None:
             if (step := Step(int(line), event, int(visit))) != NEVER:
                 _end_at(path, step, int(number))
             try:
-                eval(call, {**vars(module), "backend": backend})
-            except KeyboardInterrupt:
-                os._exit(0)
-            except BaseException as error:
-                # Trio's nurseries put even an interrupt into a group.
-                if isinstance(error, BaseExceptionGroup) and error.split(KeyboardInterrupt)[1] is None:
-                    os._exit(0)
+                _call(call, {**vars(module), "backend": backend})
+            except BaseException:
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)
@@ -186,9 +181,16 @@ def main() -> None:
         sys.stdout.flush()
 
 
+def _call(call: str, names: dict[str, Any]) -> None:
+    try:
+        eval(call, names)
+    except* KeyboardInterrupt:  # nurseries put it into a group
+        pass
+
+
 async def _load() -> None:
     """Import what is imported where it is used; no thread of it outlives the loop."""
-    assert nsq.serve
+    _ = nsq.serve
     async with nsq.produce("127.0.0.1:1"), nsq.consume("t", "c", nsqd="127.0.0.1:1"):
         pass
 

@@ -13,6 +13,7 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import anyio
 import httpx
@@ -58,7 +59,7 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "database.sqlite3"
 
 
-def rows(database: Path, query: str) -> list[tuple[object, ...]]:
+def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(database)) as connection:
         return connection.execute(query).fetchall()
 
