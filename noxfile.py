@@ -351,9 +351,9 @@ def browser(session: nox.Session) -> None:
 
 
 # Django's current release needs 3.12.
-@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons"])
+@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons", "servers"])
 def examples(session: nox.Session) -> None:
-    """Run the web examples, each under the server that its users start, and those of deployment."""
+    """Run the web examples, each under the server that its users start, and those of two pages of docs/."""
     session.install(*PACKAGE, *group("examples"))
     session.run("pytest", *(session.posargs or ["tests/examples", *ON_ALL_CORES]))
 

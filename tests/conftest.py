@@ -31,7 +31,10 @@ SESSIONS = {
     "migrating": ("gnsq", "migrating"),
     "spark": ("pyspark", "spark"),
 }
-NEED_REAL_SERVERS = ("browser", "cli/test_failing_disk.py", "faststream", "interop", "migrating", "spark")
+NEED_REAL_SERVERS = (
+    *("browser", "cli/test_failing_disk.py", "examples/test_beyond.py", "faststream"),
+    *("interop", "migrating", "spark"),
+)
 
 # No deadline for one example: how busy the machine is does not make a property false.
 settings.register_profile("local", deadline=None, max_examples=60)
