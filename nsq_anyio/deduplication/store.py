@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from ..errors import InvalidOption, NSQError
 from ..options.checks import check_seconds
@@ -42,6 +42,7 @@ class Claimed(NamedTuple):
     seconds: float = 0.0
 
 
+@runtime_checkable
 class Store(Protocol):
     """Remembers which messages are being handled, and which were handled.
 
