@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -272,7 +273,7 @@ def test_a_full_disk_takes_no_more_but_gives_back(file: DelayFile) -> None:
 
 def test_some_room_stays_free_for_deletions(file: DelayFile, monkeypatch: pytest.MonkeyPatch) -> None:
     file.store([message(1), message(2)])
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(shutil, "disk_usage", Mock(return_value=SimpleNamespace(free=1000)))
     with pytest.raises(
         DelayFileUnusable, match="1000 bytes of its disk are free, and 33554432 must"
     ) as caught:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import anyio
 import pytest
@@ -264,7 +265,7 @@ async def test_a_full_disk_takes_no_more_and_publishing_goes_on(
             nsq.delays(path, nsqd=address, clock=now) as delays,
         ):
             with monkeypatch.context() as full:
-                full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+                full.setattr(shutil, "disk_usage", Mock(return_value=SimpleNamespace(free=0)))
                 await producer.publish("t", b"requeued", defer=1, durable=True)
                 await arrivals.reach(1, 90)
                 assert list(arrivals) == [b"kept"]

@@ -76,9 +76,9 @@ class Ledger:
     """The messages by their numbers: the ids under which they arrived, and how late the first one was."""
 
     ids: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
-    late: dict[int, float] = field(default_factory=dict)
+    late: dict[int, float] = field(default_factory=dict[int, float])
     early: int = 0
-    uncertain: set[int] = field(default_factory=set)
+    uncertain: set[int] = field(default_factory=set[int])
 
     async def consume(self, nsqd: str) -> None:
         async with nsq.consume("later", "c", nsqd=nsqd, max_in_flight=1000) as consumer:
