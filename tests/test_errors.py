@@ -14,6 +14,7 @@ from nsq_anyio.errors import (
     ConnectionLost,
     DialFailed,
     Discard,
+    FewerCopies,
     FrameTooLarge,
     HandshakeFailed,
     HeartbeatTimeout,
@@ -83,6 +84,11 @@ EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
     (PublishRejected("E_BAD_TOPIC", "bad"), "E_BAD_TOPIC bad", {"code": "E_BAD_TOPIC", "detail": "bad"}),
     (NotSent("x"), "x", {}),
     (OutcomeUnknown("x"), "x", {}),
+    (
+        FewerCopies(("n:1",), 2, "i", "late"),
+        "stored by n:1, not by 2 nsqds (nsq-id i): late",
+        {"stored_by": ("n:1",), "wanted": 2, "id": "i"},
+    ),
     (HTTPError("http://h", "why"), "http://h: why", {"url": "http://h", "reason": "why"}),
     (HTTPUnavailable("http://h", "why"), "http://h: why", {"url": "http://h", "reason": "why"}),
     (
@@ -125,6 +131,7 @@ PARENTS: dict[type[NSQError], tuple[type[BaseException], ...]] = {
     PublishRejected: (PublishError,),
     NotSent: (PublishError,),
     OutcomeUnknown: (PublishError,),
+    FewerCopies: (PublishError,),
     HTTPError: (NSQError,),
     HTTPUnavailable: (HTTPError,),
     HTTPStatusError: (HTTPError,),
