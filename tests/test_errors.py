@@ -12,6 +12,7 @@ from nsq_anyio.errors import (
     Closed,
     ConnectionFailed,
     ConnectionLost,
+    DelayFileUnusable,
     DialFailed,
     Discard,
     FewerCopies,
@@ -83,6 +84,11 @@ EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
     (PublishRejected("E_BAD_MESSAGE"), "E_BAD_MESSAGE", {"code": "E_BAD_MESSAGE", "detail": ""}),
     (PublishRejected("E_BAD_TOPIC", "bad"), "E_BAD_TOPIC bad", {"code": "E_BAD_TOPIC", "detail": "bad"}),
     (NotSent("x"), "x", {}),
+    (
+        DelayFileUnusable("a.db", "full", temporary=True),
+        "the file of delayed messages 'a.db' cannot be used: full",
+        {"path": "a.db", "reason": "full", "temporary": True},
+    ),
     (OutcomeUnknown("x"), "x", {}),
     (
         FewerCopies(("n:1",), 2, "i", "late"),
@@ -140,6 +146,7 @@ PARENTS: dict[type[NSQError], tuple[type[BaseException], ...]] = {
     Closed: (NSQError, RuntimeError),
     NotEntered: (Closed, AttributeError),
     WouldDeadlock: (NSQError, RuntimeError),
+    DelayFileUnusable: (NSQError,),
     Requeue: (NSQError,),
     Discard: (NSQError,),
 }

@@ -48,8 +48,8 @@ def deferral(
     if delays is None:
         reason = "durable=True" if durable else f"more than max_defer={max_defer} (seconds) from now"
         raise InvalidOption(
-            f"{given} is not possible here: {reason} needs a service for delays: run `nsq-anyio delay`, and "
-            "give the producer delays='nsq.delays'"
+            f"{given} is not possible here: {reason} needs a service for delays: run "
+            "`nsq-anyio delay serve`, and give the producer delays='nsq.delays'"
         )
     try:
         return at or datetime.now(UTC) + timedelta(seconds=seconds)

@@ -68,7 +68,10 @@ def test_defers_that_are_refused(defer: Any, delays: str | None) -> None:
             {"defer": 60.001},
             r"defer=60.001 is not possible here: more than max_defer=60 \(seconds\) from now needs a service",
         ),
-        ({"defer": 61}, r"for delays: run `nsq-anyio delay`, and give the producer delays='nsq.delays'"),
+        (
+            {"defer": 61},
+            r"for delays: run `nsq-anyio delay serve`, and give the producer delays='nsq.delays'",
+        ),
         ({"defer": 1, "durable": True}, r"defer=1 is not possible here: durable=True needs a service"),
         (
             {"at": datetime(2999, 1, 1, tzinfo=UTC)},
