@@ -12,6 +12,7 @@ from nsq_anyio.errors import (
     Closed,
     ConnectionFailed,
     ConnectionLost,
+    DelayFileUnusable,
     DialFailed,
     Discard,
     FrameTooLarge,
@@ -93,6 +94,11 @@ EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
     (HTTPStatusError("http://h", 500, ""), "http://h: 500", {"status": 500, "code": ""}),
     (HTTPInvalidReply("http://h", "why"), "http://h: why", {"url": "http://h", "reason": "why"}),
     (AlreadyResponded("x"), "x", {}),
+    (
+        DelayFileUnusable("f", "full", temporary=True),
+        "the file of delayed messages 'f' cannot be used: full",
+        {"path": "f", "reason": "full", "temporary": True},
+    ),
     (Closed("x"), "x", {}),
     (NotEntered("x"), "x", {}),
     (WouldDeadlock("x"), "x", {}),
@@ -133,6 +139,7 @@ PARENTS: dict[type[NSQError], tuple[type[BaseException], ...]] = {
     Closed: (NSQError, RuntimeError),
     NotEntered: (Closed, AttributeError),
     WouldDeadlock: (NSQError, RuntimeError),
+    DelayFileUnusable: (NSQError,),
     Requeue: (NSQError,),
     Discard: (NSQError,),
 }
