@@ -105,6 +105,11 @@ EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
     (HTTPStatusError("http://h", 500, ""), "http://h: 500", {"status": 500, "code": ""}),
     (HTTPInvalidReply("http://h", "why"), "http://h: why", {"url": "http://h", "reason": "why"}),
     (AlreadyResponded("x"), "x", {}),
+    (
+        DelayFileUnusable("f", "full", temporary=True),
+        "the file of delayed messages 'f' cannot be used: full",
+        {"path": "f", "reason": "full", "temporary": True},
+    ),
     (Closed("x"), "x", {}),
     (NotEntered("x"), "x", {}),
     (WouldDeadlock("x"), "x", {}),
