@@ -411,8 +411,8 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "milliseconds to defer": (
         lambda: publishes("clicks", defer=5_000_000),
         (
-            "defer=5000000 is not possible here: more than max_defer=3600.0 (seconds) from now needs a service "
-            "for delays: run `nsq-anyio delay serve`, and give the producer delays='nsq.delays'"
+            "defer=5000000 is not possible here: more than max_defer=3600.0 (seconds) from now needs a "
+            "service for delays: run `nsq-anyio delay serve`, and give the producer delays='nsq.delays'"
         ),
     ),
     "a header that is a number": (
