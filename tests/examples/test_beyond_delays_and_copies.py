@@ -68,7 +68,12 @@ def test_payments_are_handled_once_although_an_nsqd_has_lost_them(
     monkeypatch.setenv("HANDLED", str(tmp_path / "handled.sqlite3"))
     module = imported("copies")
     paid: Counter[str] = Counter()
-    monkeypatch.setattr(module, "print", lambda _, text, **__: paid.update([text]), raising=False)
+
+    def note(_: str, text: str, *, flush: bool = False) -> None:
+        del flush
+        paid.update([text])
+
+    monkeypatch.setattr(module, "print", note, raising=False)
 
     async def main() -> None:
         for number in range(10):
