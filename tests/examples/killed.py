@@ -184,8 +184,11 @@ def main() -> None:
 def _call(call: str, names: dict[str, Any]) -> None:
     try:
         eval(call, names)
-    except* KeyboardInterrupt:  # nurseries put it into a group
+    except KeyboardInterrupt:
         pass
+    except BaseExceptionGroup as group:  # of a nursery, with what other tasks of the program raised then
+        if group.subgroup(KeyboardInterrupt) is None:
+            raise
 
 
 async def _load() -> None:

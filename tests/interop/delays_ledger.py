@@ -39,7 +39,8 @@ import sys, anyio
 import nsq_anyio as nsq
 
 async def main(path, nsqd):
-    async with nsq.delays(path, nsqd=nsqd):
+    # What a killed service held comes again after this time.
+    async with nsq.delays(path, nsqd=nsqd, connection=nsq.ConnectionOptions(msg_timeout=5.0)):
         await anyio.sleep_forever()
 
 anyio.run(main, *sys.argv[2:], backend=sys.argv[1])
