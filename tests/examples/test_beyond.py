@@ -210,7 +210,7 @@ def test_the_archive_has_each_message_once_and_replays_it(
 def test_the_outbox_publishes_what_was_committed(
     backend: str, number: signal.Signals, cluster: Cluster, database: Path, tmp_path: Path
 ) -> None:
-    nsqd, program, bills = cluster.nsqds[0], PROGRAMS / "outbox.py", tmp_path / "bills.sqlite3"
+    nsqd, program, bills = cluster.nsqds[0], PROGRAMS / "plain_outbox.py", tmp_path / "bills.sqlite3"
     orders = count(1)
     with forks(program, {"NSQD": nsqd.tcp_address, "DATABASE": str(database)}, backend) as fork:
         for step in steps(program, "create_tables"):
@@ -240,7 +240,7 @@ def test_the_outbox_publishes_what_was_committed(
 
 @on_each_loop
 def test_the_outbox_keeps_what_nsqd_refuses(backend: str, database: Path) -> None:
-    program = PROGRAMS / "outbox.py"
+    program = PROGRAMS / "plain_outbox.py"
     step = at(program, "print(")
     options = NsqdOptions(max_msg_size=10)
     with (

@@ -10,7 +10,8 @@ from faststream._internal.testing.broker import EnterType, TestBroker
 
 import nsq_anyio as nsq
 from nsq_anyio.names import check_topic
-from nsq_anyio.producer.bodies import check_bodies, check_body, check_defer
+from nsq_anyio.producer.bodies import check_bodies, check_body
+from nsq_anyio.producer.deferral import deferral
 
 from .broker import NsqBroker
 from .publisher import NsqPublisher
@@ -108,7 +109,7 @@ class _ProducerInMemory:
         check_topic(topic)
         body = check_body(body, self._options)
         if defer is not None:
-            check_defer(defer, self._options)
+            deferral(defer=defer, at=None, durable=False, max_defer=self._options.max_defer, delays=None)
         await self._deliver(topic, [body])
 
     async def publish_many(self, topic: str, bodies: list[bytes]) -> None:
