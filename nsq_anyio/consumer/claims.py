@@ -24,7 +24,6 @@ from ..deduplication.store import Claim, Deduplicate
 from ..envelope import ID_HEADER
 from ..errors import InvalidEnvelope
 from ..events import DeduplicationFailed, Emitter
-from ..policy.backoff import Result
 from ..tasks import is_stray
 from .inbox import Inbox
 from .message import Message, about
@@ -195,8 +194,7 @@ class Claims:
             elif claimed is None:
                 message._requeue_now(reason="the store of ids failed")
             elif claimed.state == "done":
-                message._response = "finished"
-                delegate.finish(message, result=Result.NEUTRAL)
+                message._finish_unhandled()
             elif claimed.state == "new":
                 self._unclaimed.discard(message)
                 if self._inbox.stopped:

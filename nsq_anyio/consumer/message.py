@@ -161,6 +161,11 @@ class Message:
         self._response = "finished"
         self._arrival.delegate.finish(self)
 
+    def _finish_unhandled(self) -> None:
+        """Finish a message of which another copy was handled: neither a success nor a failure."""
+        self._response = "finished"
+        self._arrival.delegate.finish(self, result=Result.NEUTRAL)
+
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
         """Tell nsqd to deliver the message again (REQ).
 

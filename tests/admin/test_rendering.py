@@ -16,7 +16,8 @@ def test_templates_escape_what_they_are_given() -> None:
     renderer = Renderer(Assets())
     error = PageError(404, HOSTILE, HOSTILE)
     shared = {"root": "", "layout": "base.html", "section": "", "interval": 5.0, "may_act": False}
-    page = renderer.render("error.html", {**shared, "error": error, "snapshot": None}).decode()
+    shared |= {"error": error, "snapshot": None, "has_delays": False}
+    page = renderer.render("error.html", shared).decode()
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&amp;?" in page
 

@@ -37,12 +37,11 @@ def has_headers() -> bool:
 
 SPARK = ("spark", "spark_lowest")
 STORAGES = ("storages", *SPARK)
-REDIS = ("tests", "lowest", "python-3.14", "python-3.15", "interop")
 NEEDS = (
     Need("Chromium", "chromium", ("browser",), any_of("chromium", "chromium-browser", "google-chrome")),
     Need("zsh", "zsh", (), any_of("zsh")),
     Need("fish", "fish", (), any_of("fish")),
-    Need("Redis or Valkey", "redis-server", REDIS, any_of("redis-server", "valkey-server")),
+    Need("Redis or Valkey", "redis-server", (), any_of("redis-server", "valkey-server")),
     Need("promtool", "prometheus", (), any_of("promtool")),
     Need("a C compiler", "gcc", ("codec",), any_of("cc")),
     Need("the headers of Python", "python3-dev", ("codec",), has_headers),

@@ -12,7 +12,7 @@ import pytest
 from .programs import NEEDS, main
 
 SESSIONS = ["lint", "tests", "codec", "browser", "storages", "spark", "spark_lowest", "docs"]
-PACKAGES = "chromium zsh fish prometheus gcc python3-dev default-jre-headless maven nodejs npm"
+PACKAGES = "chromium zsh fish redis-server prometheus gcc python3-dev default-jre-headless maven nodejs npm"
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,8 @@ def test_what_is_missing_is_listed_with_the_ways_out() -> None:
 
 
 def test_what_is_there_is_not_listed(path: Path) -> None:
-    for name in ("google-chrome", "cc", "fish", "promtool", "java", "mvn", "node", "npm", "Python.h"):
+    names = "google-chrome cc fish redis-server promtool java mvn node npm Python.h"
+    for name in names.split():
         program(path / name)
     with pytest.raises(SystemExit) as ended:
         main()
@@ -58,7 +59,7 @@ def test_what_is_there_is_not_listed(path: Path) -> None:
 def test_root_installs_what_is_missing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    names = "chromium zsh fish promtool cc Python.h java mvn node npm"
+    names = "chromium zsh fish redis-server promtool cc Python.h java mvn node npm"
     making = f'for name in {names}; do : > "{path}/$name"; /bin/chmod +x "{path}/$name"; done'
     program(path / "apt-get", f'echo "$@" >> "{path}/called"\n[ "$1" = update ] || {{ {making}; }}')
     main()
