@@ -17,8 +17,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 GROUPS = nox.project.load_toml("pyproject.toml")
 PACKAGE = ("-e", ".[trio,cli,re2,http2,zstd,opentelemetry,prometheus,taskiq]")
-# A test that is over its limit ends its worker; xdist can wait for ever for what the worker had left.
-ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
+# Tests wait for peers and clocks half of the time. A test that is over its limit ends its worker; xdist can wait
+# for ever for what the worker had left.
+WORKERS = str(3 * (os.cpu_count() or 1) // 2 or 1)
+ON_ALL_CORES = ("-n", WORKERS, "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
 OTHER_SESSIONS = ("browser", "cli", "examples", "faststream", "interop", "migrating", "spark")
 WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in OTHER_SESSIONS)
