@@ -17,8 +17,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 GROUPS = nox.project.load_toml("pyproject.toml")
 PACKAGE = ("-e", ".[trio,cli,re2,http2,zstd,opentelemetry,prometheus,taskiq]")
-# Tests wait for peers and clocks half of the time. A test that is over its limit ends its worker; xdist can wait
-# for ever for what the worker had left.
+# Tests wait for peers and clocks half of the time. A test that is over its limit ends its worker; xdist can
+# wait for ever for what the worker had left.
 WORKERS = str(3 * (os.cpu_count() or 1) // 2 or 1)
 ON_ALL_CORES = ("-n", WORKERS, "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
