@@ -54,6 +54,9 @@ from .delay_file import DelayedMessage, DelayFile, Selection, TopicDelays, Waiti
 
 _log = logging.getLogger(__name__)
 
+LONGEST_REQUEUE = 15.0
+"""The seconds after which messages come again that the file could not take, such as on a full disk."""
+
 _GATHER = 0.01
 _LOOK = 1.0
 _GROUPS = 16
@@ -61,7 +64,6 @@ _MOST_DUE = 1000
 _MOST_DUE_BYTES = 1024 * 1024
 _LONGEST_HOLD = 5.0
 _LONGEST_PUT_OFF = 3600.0
-_REQUEUE = 15.0
 _RETRY_FILE = 1.0
 _WARN_EVERY = 60.0
 _LONGEST_CHANGE = 10.0
@@ -133,7 +135,7 @@ def delays(
     """
     check_integer("max_in_flight", max_in_flight, 1)
     if options is None:
-        options = ConsumerOptions(max_backoff_duration=_REQUEUE)
+        options = ConsumerOptions(max_backoff_duration=LONGEST_REQUEUE)
     options = options_or_default("options", options, ConsumerOptions)
     publishing = options_or_default("publishing", publishing, ProducerOptions)
     producing = produce(
@@ -328,7 +330,7 @@ class Delays(InBlock):
                 stored = await self._use(partial(self._file.store, delayed))
             except DelayFileUnusable as error:
                 for message in good:
-                    message.requeue(_REQUEUE)
+                    message.requeue(LONGEST_REQUEUE)
                 self._check_temporary(error, "messages for later are requeued")
             else:
                 for message in good:

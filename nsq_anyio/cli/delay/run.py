@@ -9,11 +9,9 @@ import anyio
 
 from ...address import ListenAddress
 from ...delaying import Delays, delays
+from ...delaying.service import LONGEST_REQUEUE
 from ...service.endpoint import Metrics, health_endpoint
 from .flags import MAX_IN_FLIGHT, ServeFlags
-
-_REQUEUE = 15.0
-"""The longest backoff, in seconds: `delays` has it instead of the consumer's default, for a full disk."""
 
 
 class DelayServer:
@@ -26,7 +24,7 @@ class DelayServer:
         self._metrics = None if address is None else Metrics()
         self._delays: Delays | None = None
         self._is_draining = False
-        consumer = flags.consumer.preferring(max_backoff_duration=_REQUEUE)
+        consumer = flags.consumer.preferring(max_backoff_duration=LONGEST_REQUEUE)
         self._block = delays(
             flags.file,
             topic=flags.topic,
