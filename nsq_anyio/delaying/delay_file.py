@@ -25,6 +25,7 @@ from typing import Any
 
 from ..errors import DelayFileUnusable, InvalidOption
 from ..files import locked_file
+from ..names import check_topic
 from ..options.checks import check_integer
 
 _APPLICATION = 0x6E737164  # "nsqd", as for a delay
@@ -128,6 +129,8 @@ class Selection:
     :ivar id: the number of one message
     :ivar before: messages that are due earlier than this, in seconds since the epoch
     :ivar after: messages that are due at this time or later, in seconds since the epoch
+    :raises InvalidName: if nsqd would refuse the topic
+    :raises InvalidOption: if another value is out of range
     """
 
     topic: str | None = None
@@ -136,6 +139,8 @@ class Selection:
     after: float | None = None
 
     def __post_init__(self) -> None:
+        if self.topic is not None:
+            check_topic(self.topic)
         check_integer("id", self.id, 0, 2**63 - 1, special=(None,))
         for name, value in (("before", self.before), ("after", self.after)):
             if value is not None and math.isnan(value):

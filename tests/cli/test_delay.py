@@ -211,3 +211,10 @@ def test_topics_of_the_file_are_completed(path: Path) -> None:
         done = CliRunner().invoke(cli, [], prog_name="nsq-anyio", env=asked_by_bash(line))
         assert (done.exit_code, done.stderr) == (0, "")
         assert done.stdout.strip() == found, line
+
+
+@pytest.mark.parametrize("command", ["list", "cancel"])
+def test_a_topic_that_nsqd_would_refuse_is_an_error(path: Path, command: str) -> None:
+    done = run(command, str(path), "--topic", "\udcff", *(["--yes"] if command == "cancel" else []))
+    assert done.exit_code == 1
+    assert "topic '\\udcff' is not valid" in done.stderr
