@@ -20,6 +20,7 @@ LAYERS = (
         "options",
         "re2_pattern",
         "signals",
+        "sqlite_format",
         "terminal_text",
         "unentered",
         "version",

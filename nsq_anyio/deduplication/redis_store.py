@@ -46,13 +46,13 @@ class RedisStore(StoreThread):
     policy, Redis forgets ids before the end of the window. An id takes about 200 bytes.
 
     :param url: such as ``redis://127.0.0.1:6379/0``, ``rediss://`` for TLS, or ``unix://`` with a path
-    :param window: the seconds for which a handled message is remembered, 0.001 or more; default 3600
+    :param window: the seconds for which a handled message is remembered, 0.001 to 1,000,000,000; default 3600
     :param prefix: the beginning of each key; default ``nsq:``
     :raises InvalidOption: if a value is not valid, or redis-py is not installed
     """
 
     def __init__(self, url: str, *, window: float = 3600.0, prefix: str = "nsq:") -> None:
-        check_seconds("window", window, 0.001)
+        check_seconds("window", window, 0.001, 1_000_000_000)  # Redis has 64 bits for milliseconds
         if not isinstance(prefix, str):
             raise InvalidOption(f"prefix={prefix!r} is not valid: use text")
         try:

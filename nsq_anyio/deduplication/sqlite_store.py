@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from pathlib import Path
 
 from ..errors import InvalidOption
 from ..options.checks import check_integer, check_seconds
+from ..sqlite_format import has_tables
 from .records import Operation, Record, apply
 from .store import Claimed
 from .store_thread import StoreThread
@@ -57,27 +59,21 @@ class SQLiteStore(StoreThread):
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
+        self._has_tables(connection)  # before anything is written, even the journal mode
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("BEGIN IMMEDIATE")  # of several processes, one makes the table
-        ((version,),) = connection.execute("PRAGMA user_version")
-        ((application,),) = connection.execute("PRAGMA application_id")
-        ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_schema")
-        if not tables:
+        if not self._has_tables(connection):
             connection.execute(
                 "CREATE TABLE ids (place INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, "
                 "value TEXT NOT NULL, until REAL NOT NULL)"
             )
             connection.execute(f"PRAGMA application_id={_APPLICATION}")
             connection.execute(f"PRAGMA user_version={_VERSION}")
-        elif application != _APPLICATION:
-            raise sqlite3.DatabaseError("this is another program's database: name another file")
-        elif version > _VERSION:
-            raise sqlite3.DatabaseError(
-                f"a newer release has made this file (version {version}, this one reads {_VERSION}): update "
-                "nsq-anyio here, or name another file"
-            )
         connection.execute("COMMIT")
+
+    def _has_tables(self, connection: sqlite3.Connection) -> bool:
+        return has_tables(connection, Path(self._path), application=_APPLICATION, version=_VERSION)
 
     def _perform(self, connection: sqlite3.Connection, operations: list[Operation]) -> list[Claimed]:
         connection.execute("BEGIN IMMEDIATE")

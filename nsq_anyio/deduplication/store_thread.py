@@ -95,13 +95,13 @@ class StoreThread(ABC):
 
     async def __aenter__(self) -> Self:
         with self._lock:
-            self._entered += 1
-            if self._entered == 1:
+            if not self._entered:
                 self._queue = SimpleQueue()
                 self._thread = Thread(
                     target=self._run, args=(self._queue,), name=f"nsq-anyio {self!r}", daemon=True
                 )
                 self._thread.start()
+            self._entered += 1
         return self
 
     async def __aexit__(

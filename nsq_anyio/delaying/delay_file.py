@@ -27,6 +27,7 @@ from ..errors import DelayFileUnusable, InvalidOption
 from ..files import locked_file
 from ..names import check_topic
 from ..options.checks import check_integer
+from ..sqlite_format import has_tables
 
 _APPLICATION = 0x6E737164  # "nsqd", as for a delay
 _VERSION = 1
@@ -390,7 +391,8 @@ class DelayFile:
     def _prepare(self, *, writer: bool) -> None:
         execute = self._connection.execute
         execute(f"PRAGMA cache_size = -{_CACHE}")
-        is_new = not self._check_format()  # before anything is written, even the journal mode
+        # Before anything is written, even the journal mode.
+        is_new = not has_tables(self._connection, self.path, application=_APPLICATION, version=_VERSION)
         if is_new and not writer:
             raise self._unusable("no service has stored anything in it; name the file of a service")
         (mode,) = execute("PRAGMA journal_mode = WAL").fetchone()
@@ -403,26 +405,6 @@ class DelayFile:
                     execute(statement)
                 execute(f"PRAGMA application_id = {_APPLICATION}")
                 execute(f"PRAGMA user_version = {_VERSION}")
-
-    def _check_format(self) -> bool:
-        """Return whether the tables are there.
-
-        :raises DelayFileUnusable: if they are not those of this version
-        """
-        execute = self._connection.execute
-        (application,) = execute("PRAGMA application_id").fetchone()
-        (version,) = execute("PRAGMA user_version").fetchone()
-        (tables,) = execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if not tables:
-            return False
-        if application != _APPLICATION:
-            raise self._unusable("it is a database of another program; name another file")
-        if version != _VERSION:
-            raise self._unusable(
-                f"it has version {version}, and this release knows version {_VERSION}; update nsq-anyio, or "
-                "name another file"
-            )
-        return True
 
     def _topic_id(self, name: str) -> int:
         self._connection.execute(
@@ -516,9 +498,7 @@ class DelayFile:
         try:
             yield
         except sqlite3.Error as error:
-            code = (
-                getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
-            )  # without the extended part
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF  # not the extended part
             reason = f"{error}; {_REMEDIES[code]}" if code in _REMEDIES else str(error)
             raise self._unusable(reason, temporary=code in _TEMPORARY) from error
         except OSError as error:

@@ -241,8 +241,8 @@ async def test_sqlite_deletes_what_has_run_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("PRAGMA user_version=2", r"a newer release has made this file \(version 2, this one reads 1\)"),
-        ("PRAGMA application_id=7", "this is another program's database"),
+        ("PRAGMA user_version=2", "it has version 2, and this release knows version 1"),
+        ("PRAGMA application_id=7", "it is a database of another program"),
     ],
 )
 async def test_a_foreign_file_is_refused(tmp_path: Path, statement: str, reason: str) -> None:
@@ -250,19 +250,24 @@ async def test_a_foreign_file_is_refused(tmp_path: Path, statement: str, reason:
     async with SQLiteStore(path) as store:
         await store.done(FIRST)
     connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=DELETE")
     connection.execute(statement)
     connection.close()
+    before = path.read_bytes()
     async with SQLiteStore(path) as store:
         with pytest.raises(StoreFailed, match=reason):
             await store.done(FIRST)
+    assert path.read_bytes() == before
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "reason"), [(1, "it is no database"), (1000, "file is not a database")])
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, size: int, reason: str) -> None:
     path = tmp_path / "ids.db"
-    path.write_text("no database at all, but long enough to be read as one" * 20)
+    path.write_bytes(b"x" * size)
     async with SQLiteStore(path) as store:
-        with pytest.raises(StoreFailed, match=r"ids\.db>: file is not a database"):
+        with pytest.raises(StoreFailed, match=reason):
             await store.claim(FIRST, 60)
+    assert path.read_bytes() == b"x" * size
 
 
 async def test_a_file_that_comes_back_is_used_again(tmp_path: Path) -> None:
@@ -303,5 +308,7 @@ def test_values_are_checked(tmp_path: Path) -> None:
         SQLiteStore("")
     with pytest.raises(nsq.InvalidOption, match="url is not valid: use one such as redis://"):
         RedisStore("http://:s3cret@127.0.0.1")
+    with pytest.raises(nsq.InvalidOption, match=r"window=1e\+20 is not valid: use 0\.001 to 1000000000 "):
+        RedisStore("redis://127.0.0.1", window=1e20)
     with pytest.raises(nsq.InvalidOption, match="prefix=None is not valid"):
         RedisStore("redis://127.0.0.1", prefix=None)  # type: ignore[arg-type]

@@ -224,11 +224,13 @@ def test_a_database_of_another_program(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_no_database(path: Path) -> None:
-    path.write_bytes(b"a text" * 1000)
+@pytest.mark.parametrize("size", [1, 511, 6000])
+def test_no_database(path: Path, size: int) -> None:
+    path.write_bytes(b"x" * size)
     error = unusable(path)
     assert "it is no database of SQLite; name another file" in error.reason
     assert not error.temporary
+    assert path.read_bytes() == b"x" * size
 
 
 def test_a_damaged_file(path: Path) -> None:
