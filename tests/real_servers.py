@@ -4,11 +4,14 @@ A test that cannot start them fails: it never skips.
 """
 
 import os
+import signal
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+
+import anyio.abc
 
 from nsq_anyio.testing import real_server as real
 from nsq_anyio.testing.real_server import RealServer, RealServerError
@@ -23,6 +26,7 @@ __all__ = [
     "real_nsqadmin",
     "real_nsqd",
     "real_nsqlookupd",
+    "suspend",
 ]
 
 DIRECTORY = Path(os.environ.get("NSQ_ANYIO_SERVERS") or build.DIRECTORY)
@@ -31,6 +35,13 @@ DIRECTORY = Path(os.environ.get("NSQ_ANYIO_SERVERS") or build.DIRECTORY)
 program = partial(real.program, DIRECTORY)
 real_nsqd = partial(real.real_nsqd, DIRECTORY)
 real_nsqlookupd = partial(real.real_nsqlookupd, DIRECTORY)
+
+
+def suspend(process: anyio.abc.Process) -> None:
+    """Let a server do nothing until it gets SIGCONT; the kernel still accepts connections for it."""
+    process.send_signal(signal.SIGSTOP)
+    # Until all of its threads have stopped, it may still answer.
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
 
 
 @asynccontextmanager

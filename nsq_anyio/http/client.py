@@ -25,7 +25,7 @@ from ..options import default_user_agent
 from ..options.checks import check_integer, check_seconds
 from .cpu_time import run_in_thread
 from .reply import Reply, printable
-from .transport import make_transport, read_body
+from .transport import RequestBody, make_transport, read_body
 from .url import ServerURL
 
 T = TypeVar("T")
@@ -213,6 +213,8 @@ class Client(anyio.AsyncContextManagerMixin):
                 request = httpx.Request(
                     method, url, headers=headers, content=body, extensions=self._extensions
                 )
+                if body:
+                    request.stream = RequestBody(body)
                 try:
                     answer = await self._exchange(transport, request, shown)
                 except (httpx.RequestError, httpx.StreamError, OSError) as error:

@@ -169,6 +169,26 @@ class SharedTransport(httpx.AsyncBaseTransport):
         return await self._transport.handle_async_request(request)
 
 
+class RequestBody(httpx.AsyncByteStream):
+    """The body of one request.
+
+    httpx's own is an async generator. A cancelled request leaves it unfinished, of which Trio warns.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._parts = iter((body,))
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        self._parts = iter((self._body,))
+        return self
+
+    async def __anext__(self) -> bytes:
+        for part in self._parts:
+            return part
+        raise StopAsyncIteration
+
+
 async def read_body(response: httpx.Response, chunks: AsyncIterator[bytes], limit: int) -> bytes | None:
     """Return the body; None if it has more than ``limit`` bytes, after closing the connection.
 

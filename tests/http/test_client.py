@@ -1,5 +1,6 @@
 """What every request has: a life inside its block, bounds in time and size, mapped errors, kept secrets."""
 
+import gc
 import logging
 import ssl
 from collections.abc import AsyncIterator
@@ -473,6 +474,15 @@ async def test_an_outer_deadline_is_not_turned_into_an_error() -> None:
         with anyio.move_on_after(0.05) as scope:
             await nsqd.ping()
         assert scope.cancelled_caught
+
+
+async def test_a_request_that_is_cancelled_while_it_is_sent_leaves_no_generator_behind() -> None:
+    body = bytes(10_000_000)  # more than the kernel takes
+    async with tcp_server(never_answer) as address, Nsqd(address) as nsqd:
+        with anyio.move_on_after(0.1) as scope:
+            await nsqd.publish("t", body)
+        assert scope.cancelled_caught
+        gc.collect()  # Trio warns of a generator that was not exhausted, and each warning is an error here
 
 
 async def test_a_cancelled_block_ends() -> None:

@@ -15,7 +15,6 @@ many stay in memory.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import sys
@@ -33,7 +32,7 @@ import nsq_anyio as nsq
 from nsq_anyio.embedded import NsqdOptions
 from nsq_anyio.http.stats import ChannelStats
 
-from ..real_servers import RealServer, real_nsqd, real_nsqlookupd
+from ..real_servers import RealServer, real_nsqd, real_nsqlookupd, suspend
 
 Kind = Literal["embedded", "real", "stored"]
 KINDS: tuple[Kind, ...] = ("embedded", "real")
@@ -103,18 +102,13 @@ class Server:
 
     def suspend(self) -> None:
         """Let a real one do nothing until `resume`; the kernel still accepts connections for it."""
-        self._signal(signal.SIGSTOP)
         assert self.real is not None
-        # Until all of its threads have stopped, it may still answer.
-        os.waitid(os.P_PID, self.real.process.pid, os.WSTOPPED | os.WNOWAIT)
+        suspend(self.real.process)
 
     def resume(self) -> None:
         """Let it go on, after `suspend`."""
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
         assert self.real is not None
-        self.real.process.send_signal(number)
+        self.real.process.send_signal(signal.SIGCONT)
 
     def http(self) -> nsq.http.Nsqd:
         """A client of its HTTP side, when it is an nsqd."""

@@ -12,7 +12,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.admin import AdminOptions
-from tests.real_servers import RealServer
+from tests.real_servers import RealServer, suspend
 
 from .test_admin_api import nsq_servers, own_admin
 
@@ -154,7 +154,7 @@ async def test_an_nsqd_that_hangs_is_told_of() -> None:
     """nsqlookupds still name it, unlike one that was killed."""
     async with stage(timeout=2.0) as here:
         hanging, well = here.nsqds
-        hanging.process.send_signal(signal.SIGSTOP)
+        suspend(hanging.process)
         try:
             text = await here.confirm(action="delete", topic="clicks")
             assert f"{name(hanging)} not known: no answer within 2 s" in text

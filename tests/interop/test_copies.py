@@ -10,7 +10,7 @@ import pytest
 import nsq_anyio as nsq
 
 from ..deduplication import ledger
-from ..real_servers import real_nsqd
+from ..real_servers import real_nsqd, suspend
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def test_a_frozen_nsqd_delays_a_publish_up_to_its_timeout() -> None:
         nsqds = [well.tcp_address, frozen.tcp_address]
         async with nsq.produce(nsqds, copies=2, options=options) as producer:
             await producer.publish("t", b"before")
-            frozen.process.send_signal(signal.SIGSTOP)
+            suspend(frozen.process)
             try:
                 with anyio.fail_after(10), pytest.raises(nsq.FewerCopies, match="no answer within") as raised:
                     await producer.publish("t", b"meanwhile")
