@@ -47,6 +47,7 @@ async def test_a_frozen_nsqd_delays_a_publish_up_to_its_timeout() -> None:
         assert sorted(handled) == [b"after", b"before", b"meanwhile"]
 
 
+@pytest.mark.timeout(200)  # the processes start slowly on a busy machine
 @pytest.mark.parametrize("store", ["redis", "sqlite"])
 def test_a_lost_disk_loses_no_message(store: str) -> None:
     """A short ledger; run `python -m tests.deduplication.ledger` for a long one."""
