@@ -269,8 +269,7 @@ class DelayFile:
         with self._used():
             rows = self._connection.execute("SELECT name, next FROM topic ORDER BY next")
             with closing(rows):
-                found = next((due for name, due in rows if name not in without), None)
-        return None if found is None else _seconds(found)
+                return next((_seconds(due) for name, due in rows if name not in without), None)
 
     def delete(self, ids: Iterable[int]) -> None:
         """Delete messages that were published; ids that the file does not have are ignored.
@@ -353,11 +352,11 @@ class DelayFile:
         with self._used():
             rows = self._connection.execute(
                 "SELECT name, waiting, bytes, next, failed FROM topic ORDER BY name"
-            ).fetchall()
-        return [
-            TopicDelays(name, waiting, size, _seconds(due), failed)
-            for name, waiting, size, due, failed in rows
-        ]
+            )
+            return [
+                TopicDelays(name, waiting, size, _seconds(due), failed)
+                for name, waiting, size, due, failed in rows
+            ]
 
     def close(self) -> None:
         """Close the file; if another thread is using it, once that is done."""
@@ -501,6 +500,8 @@ class DelayFile:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF  # not the extended part
             reason = f"{error}; {_REMEDIES[code]}" if code in _REMEDIES else str(error)
             raise self._unusable(reason, temporary=code in _TEMPORARY) from error
+        except TypeError as error:  # SQLite returns values of the types that the row says, damaged or not
+            raise self._unusable(f"{error}; {_REMEDIES[sqlite3.SQLITE_CORRUPT]}") from error
         except OSError as error:
             raise self._unusable(str(error)) from error
 

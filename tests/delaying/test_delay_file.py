@@ -245,6 +245,18 @@ def test_a_damaged_file(path: Path) -> None:
     assert not caught.value.temporary
 
 
+def test_a_damaged_row(file: DelayFile) -> None:
+    file.store([message(1)])
+    file._connection.execute("UPDATE message SET at = x'00', tries = 'x'")
+    for use in (
+        lambda: file.due(NOW, limit=1, max_bytes=1),
+        lambda: file.delete([1]),
+        lambda: list(file.waiting(Selection())),
+    ):
+        with pytest.raises(DelayFileUnusable, match="it is damaged; move it away"):
+            use()
+
+
 def test_a_deleted_file_takes_no_more(file: DelayFile, path: Path) -> None:
     path.rename(path.with_name("elsewhere"))
     with pytest.raises(DelayFileUnusable):
