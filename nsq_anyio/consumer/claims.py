@@ -128,12 +128,14 @@ class Claims:
 
     async def flush(self, seconds: float) -> None:
         """Wait up to some seconds for the store, then send the answers that still wait for it."""
-        with anyio.move_on_after(seconds):
-            while self._running:
-                if self._idle.is_set():
-                    self._idle = anyio.Event()
-                await self._idle.wait()
-        self._send_answers()
+        try:
+            with anyio.move_on_after(seconds):
+                while self._running:
+                    if self._idle.is_set():
+                        self._idle = anyio.Event()
+                    await self._idle.wait()
+        finally:
+            self._send_answers()
 
     def answer_at_once(self) -> None:
         """Send the answers that wait for the store, and wait for it no more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -413,14 +414,59 @@ async def test_a_block_ends_in_time_though_the_store_hangs(method: str) -> None:
                 began = time.monotonic()
             assert time.monotonic() - began < 3
         # A message that was handled is finished all the same; the others are there.
-        left = 0
-        for nsqd in nsqds:
-            async with nsq.consume("t", "c", nsqd=nsqd, max_in_flight=2) as consumer:
-                with anyio.move_on_after(0.5):
-                    async for message in consumer:
+        assert await copies_left(nsqds) == (1 if method == "done" else 2)
+
+
+async def copies_left(nsqds: list[str]) -> int:
+    """Take the copies that the nsqds have, and return how many there were."""
+    left = 0
+    for nsqd in nsqds:
+        async with nsq.consume("t", "c", nsqd=nsqd, max_in_flight=2) as consumer:
+            with anyio.move_on_after(0.5):
+                async for message in consumer:
+                    message.finish()
+                    left += 1
+    return left
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+@pytest.mark.parametrize("method", ["claim", "done", "release"])
+async def test_a_block_that_is_cancelled_twice_ends_in_time_and_loses_nothing(
+    method: str, pause: float
+) -> None:
+    handled, store = Handled(), Failing(method, hangs=True)
+    async with two_nsqds() as nsqds:
+        await publish(nsqds, b"body")
+        is_there = asyncio.Event()
+
+        async def consume() -> None:
+            options = nsq.ConsumerOptions(close_timeout=0.5, cancelled_drain_timeout=0.1)
+            deduplicate = nsq.Deduplicate(store, timeout=60)
+            block = nsq.consume("t", "c", nsqd=nsqds, options=options, deduplicate=deduplicate)
+            async with block as consumer:
+                if method == "claim":
+                    consumer.max_in_flight = 2
+                    await until(lambda: consumer.in_flight == 2)
+                else:
+                    message = await anext(consumer)
+                    if method == "done":
+                        handled.append(message.payload)
                         message.finish()
-                        left += 1
-        assert left == (1 if method == "done" else 2)
+                is_there.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(consume())
+        async with asyncio.timeout(10):
+            await is_there.wait()
+            began = time.monotonic()
+            task.cancel()
+            await asyncio.sleep(pause)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert time.monotonic() - began < 3
+        assert len(handled) + await copies_left(nsqds) == 2
 
 
 PROGRAM = """
