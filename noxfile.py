@@ -47,14 +47,17 @@ query = spark.readStream.format("rate").load().writeStream.format("noop").trigge
 query.awaitTermination()
 spark.stop()
 """
+# So that the many Python processes of Spark need a quarter of the time to start.
+COMPILE_PYSPARK = "examples/spark/compile_pyspark.py"
 # A signal ends a test that waits for Java, and leaves the worker to the next one.
 NEXT_TEST_GOES_ON = ("-o", "timeout_method=signal")
 # Besides the one that runs nox; those with a "t" have no GIL.
 RELEASES = ("3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t", "3.15t")
 NEWEST = "3.15"
-QUICK_TO_RECORD = "3.14"
-"""The first release with which a record of branches costs next to nothing (PEP 669)."""
-FROM_DEBIAN = (QUICK_TO_RECORD, NEWEST)
+CURRENT = "3.14"
+"""That of most sessions. A record of branches costs next to nothing with it (PEP 669), and Debian's is built with
+the optimisations that a Python of one's own often lacks."""
+FROM_DEBIAN = (CURRENT, NEWEST)
 DEBIAN_PYTHONS = Path(".nox", "pythons", "usr", "bin").resolve()
 # What a change anywhere in the package can break: layers, circles of imports, exports, the start.
 FORM = tuple(f"tests/test_{name}.py" for name in ("exports", "import_cycles", "layers", "start"))
@@ -222,7 +225,7 @@ def debian_pythons(session: nox.Session) -> None:
         session.run("python", "tests/machine/pythons.py", *wanted)
 
 
-@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons"])
+@nox.session(python=interpreter(CURRENT), requires=["debian_pythons"])
 def tests(session: nox.Session) -> None:
     """Run all tests that need nothing but Python, and record which branches of the package they take."""
     session.install(*PACKAGE, *group("test"), *group("coverage"))
@@ -232,14 +235,14 @@ def tests(session: nox.Session) -> None:
     run_recorded(session, "tests", *WITHOUT_OTHER_SESSIONS, others=others)
 
 
-@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons"])
+@nox.session(python=interpreter(CURRENT), requires=["debian_pythons"])
 def commands(session: nox.Session) -> None:
     """Run the tests of the command line; most of them start a process, so all cores have work."""
     session.install(*PACKAGE, *group("test"), *group("coverage"))
     run_recorded(session, "tests/cli")
 
 
-@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons"])
+@nox.session(python=interpreter(CURRENT), requires=["debian_pythons"])
 def coverage(session: nox.Session) -> None:
     """Report the branches that `tests` and `commands` have taken, and fail below the floor."""
     session.install(*group("coverage"))
@@ -247,7 +250,7 @@ def coverage(session: nox.Session) -> None:
     session.run("coverage", "report")
 
 
-@nox.session
+@nox.session(python=interpreter(CURRENT), requires=["debian_pythons"])
 def plain_streams(session: nox.Session) -> None:
     """Run the tests of connections on AnyIO's own streams, which serve where no socket is used directly."""
     session.install(*PACKAGE, *group("test"))
@@ -330,7 +333,7 @@ def servers(session: nox.Session) -> None:
     session.run(sys.executable, "tests/servers/build.py")
 
 
-@nox.session(requires=["servers"])
+@nox.session(python=interpreter(CURRENT), requires=["debian_pythons", "servers"])
 def interop(session: nox.Session) -> None:
     """Run one suite against the embedded and the real servers."""
     session.install(*PACKAGE, *group("test"))
@@ -345,7 +348,7 @@ def interop(session: nox.Session) -> None:
     session.run("pytest", *map(str, measured), *NOT_ON_UVLOOP)
 
 
-@nox.session(requires=["servers", "docs"])
+@nox.session(python=interpreter(CURRENT), requires=["debian_pythons", "servers", "docs"])
 def browser(session: nox.Session) -> None:
     """Drive the dashboard and the built docs in headless Chromium, which has to be there."""
     session.install(*PACKAGE, *group("browser"))
@@ -353,14 +356,14 @@ def browser(session: nox.Session) -> None:
 
 
 # Django's current release needs 3.12.
-@nox.session(python=interpreter(QUICK_TO_RECORD), requires=["debian_pythons", "servers"])
+@nox.session(python=interpreter(CURRENT), requires=["debian_pythons", "servers"])
 def examples(session: nox.Session) -> None:
     """Run the web examples, each under the server that its users start, and those of two pages of docs/."""
     session.install(*PACKAGE, *group("examples"))
     session.run("pytest", *(session.posargs or ["tests/examples", *ON_ALL_CORES]))
 
 
-@nox.session(requires=["servers"])
+@nox.session(python=interpreter(CURRENT), requires=["debian_pythons", "servers"])
 def faststream(session: nox.Session) -> None:
     """Run the tests of the broker for FastStream, installed as its users install it."""
     session.install(*PACKAGE, FASTSTREAM, *group("faststream"))
@@ -396,10 +399,11 @@ def storages(session: nox.Session) -> None:
     session.run(sys.executable, "-m", "tests.servers.storages")
 
 
-@nox.session(requires=["servers", "storages"])
+@nox.session(python=interpreter(CURRENT), requires=["debian_pythons", "servers", "storages"])
 def spark(session: nox.Session) -> None:
     """Run the tests of Spark against the real and the embedded nsqd; Java 17 or later must be there."""
     session.install(*WITH_SPARK, *group("spark"))
+    session.run("python", COMPILE_PYSPARK, silent=True)
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
@@ -423,6 +427,7 @@ def spark(session: nox.Session) -> None:
 def spark_lowest(session: nox.Session) -> None:
     """Run those that Spark's own releases can break with the oldest PySpark that pyproject.toml allows."""
     session.install("--resolution=lowest-direct", *WITH_SPARK, *group("test"))
+    session.run("python", COMPILE_PYSPARK, silent=True)
     names = ["batch", "stream", "write"]
     files = [f"tests/spark/jvm/test_{name}.py" for name in names]
     # And the object stores with the oldest client of them, and Delta.

@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from ..nsqds import Topic
-from .faults import Fault, Point
+from ..nsqds import Topic, wait_until
+from .faults import Fault
 from .program import running_driver
 from .query import Query
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 MESSAGES = 2_000
+LINKED = 0
+"""The number of the kill after which messages come twice."""
 
-
-@pytest.mark.parametrize(
-    ("point", "partitions", "reruns", "duplicates"),
-    [
-        # A chunk is written, and not part of the spool: nsqd delivers its messages again. A second partition
-        # could be between its spool and its FIN.
-        pytest.param("link", 1, 0, False, id="mid-read"),
-        # The spool has a chunk that is not finished: nsqd delivers it again, and the rerun replays it.
-        pytest.param("linked", 2, 0, True, id="after-the-spool-and-before-FIN"),
-        pytest.param("filled", 1, 0, False, id="after-FIN-and-before-the-sink"),
-        pytest.param("sink", 2, 0, False, id="before-the-sink"),
-        pytest.param("sunk", 2, 1, False, id="after-the-sink-and-before-the-commit"),
-        pytest.param("commit", 2, 0, False, id="before-the-spool-is-deleted"),
-        pytest.param("deleting", 2, 0, False, id="while-the-spool-is-deleted"),
-        pytest.param("committed", 2, 0, False, id="after-the-spool-is-deleted"),
-    ],
+KILLS = (
+    # The spool has a chunk that is not finished: nsqd delivers it again, and the rerun replays it.
+    (Fault("linked", "driver", time=2), 2),
+    # A chunk is written, and not part of the spool: nsqd delivers its messages again. A second partition
+    # could be between its spool and its FIN.
+    (Fault("link", "driver", time=2), 1),
+    # All messages are finished, and Spark has no row of them.
+    (Fault("filled", "driver"), 1),
+    (Fault("sink", "driver"), 2),
+    # The sink has the batch, and Spark does not know.
+    (Fault("sunk", "driver"), 2),
+    # Before, while, and after the spool is deleted.
+    (Fault("commit", "driver"), 2),
+    (Fault("deleting", "driver"), 2),
+    (Fault("committed", "driver"), 2),
 )
-def test_nothing_is_lost_when_the_driver_is_killed(
-    point: Point,
-    partitions: int,
-    reruns: int,
-    duplicates: bool,
-    spark: SparkSession,
-    real_topic: Topic,
-    tmp_path: Path,
+"""The faults in the order in which they happen to one query, and the partitions of the query meanwhile."""
+
+
+def test_nothing_is_lost_whenever_the_driver_is_killed(
+    spark: SparkSession, real_topic: Topic, tmp_path: Path
 ) -> None:
-    real_topic.publish_numbers(MESSAGES)
-    query = Query.of(real_topic, tmp_path, minPartitions=partitions)
-    faults = query.faults(Fault(point, "driver", time=2 if point in {"link", "linked"} else 1))
-    with running_driver(query.task("local[2]", faults), tmp_path / "log") as driver:
-        assert driver.wait() == -9, driver.tail
-    assert faults.happened() == 1
+    query = Query.of(real_topic, tmp_path)
+    faults = query.faults(*(fault for fault, _ in KILLS))
+    for number, (fault, partitions) in enumerate(KILLS):
+        real_topic.publish_numbers(MESSAGES, first=number * MESSAGES)
+        run = replace(query, options={**query.options, "minPartitions": str(partitions)})
+        with running_driver(run.task("local[2]", faults), tmp_path / f"log-{number}") as driver:
+            assert driver.wait() == -9, (fault, driver.tail)
+        assert faults.happened() == number + 1
+        # Nobody reads now: what the killed driver held goes back to the channel.
+        wait_until(lambda: real_topic.state().in_flight == 0, "nsqd to take back what was in flight")
     ledger = query.run_out(spark)
-    ledger.check(range(MESSAGES))
-    assert ledger.reruns == reruns
-    assert (ledger.duplicates > 0) is duplicates
+    ledger.check(range(len(KILLS) * MESSAGES))
+    assert ledger.reruns == 1, "of the batch that the sink had, and Spark did not know of"
+    times = Counter(row.number for row in ledger.rows)
+    repeated = [number for number in times if times[number] > 1]
+    assert repeated
+    assert max(repeated) < (LINKED + 1) * MESSAGES

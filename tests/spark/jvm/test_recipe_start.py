@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from zipfile import ZipFile
 
 import pyspark
 import pytest
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """An installation of Spark with zips of its own, and otherwise this one's files."""
+    """An installation of Spark with zips of its own, which hold no bytecode, and otherwise this one's files."""
     own = tmp_path / "spark"
     library = own / "python" / "lib"
     library.mkdir(parents=True)
@@ -45,7 +46,10 @@ def home(tmp_path: Path) -> Path:
         if path.name != "python":
             (own / path.name).symlink_to(path)
     for path in (HOME / "python" / "lib").glob("*.zip"):
-        (library / path.name).write_bytes(path.read_bytes())
+        with ZipFile(path) as installed, ZipFile(library / path.name, "w") as copy:
+            for name in installed.namelist():
+                if not name.endswith((".pyc", "/")):
+                    copy.writestr(name, installed.read(name))
     return own
 
 
