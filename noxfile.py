@@ -55,8 +55,8 @@ NEXT_TEST_GOES_ON = ("-o", "timeout_method=signal")
 RELEASES = ("3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t", "3.15t")
 NEWEST = "3.15"
 CURRENT = "3.14"
-"""That of most sessions. A record of branches costs next to nothing with it (PEP 669), and Debian's is built with
-the optimisations that a Python of one's own often lacks."""
+"""That of most sessions. A record of branches costs next to nothing with it (PEP 669), and Debian's is built
+with the optimisations that a Python of one's own often lacks."""
 FROM_DEBIAN = (CURRENT, NEWEST)
 DEBIAN_PYTHONS = Path(".nox", "pythons", "usr", "bin").resolve()
 # What a change anywhere in the package can break: layers, circles of imports, exports, the start.

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """An installation of Spark with zips of its own, which hold no bytecode, and otherwise this one's files."""
+    """An installation of Spark with zips of its own, without bytecode, and otherwise this one's files."""
     own = tmp_path / "spark"
     library = own / "python" / "lib"
     library.mkdir(parents=True)
