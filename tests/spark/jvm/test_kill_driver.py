@@ -16,7 +16,7 @@ from .query import Query
 
 pytestmark = pytest.mark.timeout(600)
 
-MESSAGES = 2_000
+MESSAGES = 1_000
 LINKED = 0
 """The number of the kill after which messages come twice."""
 

@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,8 @@ def test_iceberg_has_each_message_once(java: str, tmp_path: Path) -> None:
     def kept() -> list[int]:
         from pyiceberg.catalog.sql import SqlCatalog
 
-        catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db")
-        rows: Any = catalog.load_table("nsq.clicks").scan().to_arrow()
+        with closing(SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db")) as catalog:
+            rows: Any = catalog.load_table("nsq.clicks").scan().to_arrow()
         return list(map(int, rows["body"].to_pylist()))
 
     _run_and_kill("iceberg", kept, tmp_path, "--conf spark.sql.shuffle.partitions=2 pyspark-shell")
