@@ -383,7 +383,7 @@ class DelayFile:
 
     def _lock_file(self, resources: ExitStack) -> None:
         try:
-            resources.enter_context(locked_file(Path(f"{self.path}.lock")))
+            resources.enter_context(locked_file(Path(f"{self.path.resolve()}.lock")))
         except BlockingIOError as error:
             raise self._unusable("another service uses it; each service needs a file of its own") from error
 

@@ -187,7 +187,10 @@ def unusable(path: Path, *, writer: bool = True) -> DelayFileUnusable:
 
 
 def test_one_service_writes_a_file(file: DelayFile, path: Path) -> None:
-    assert "another service uses it; each service needs" in unusable(path).reason
+    other_name = path.with_name("link")
+    other_name.symlink_to(path)
+    for name in (path, other_name):
+        assert "another service uses it; each service needs" in unusable(name).reason
     file.close()
     DelayFile(path, writer=True).close()
 
