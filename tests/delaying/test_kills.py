@@ -68,21 +68,26 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize(
-    ("step", "moment", "times"),
+    ("step", "moment", "least", "most"),
     [
-        ("store", "before", 1),
-        ("store", "after", 1),
-        ("finish", "before", 1),
-        ("finish", "after", 1),
-        ("publish_many", "before", 1),
-        ("publish_many", "after", 2),  # nsqd has them, and the file still does
-        ("delete", "before", 2),
-        ("delete", "after", 1),
-        ("put_off", "before", 1),
-        ("put_off", "after", 1),
+        ("store", "before", 1, 1),
+        # nsqd delivers again what is not finished, maybe after it was published and deleted.
+        ("store", "after", 1, 2),
+        ("finish", "before", 1, 2),
+        ("finish", "after", 1, 2),
+        ("publish_many", "before", 1, 1),
+        # nsqd has the messages, and the file still does.
+        ("publish_many", "after", 2, 2),
+        ("delete", "before", 2, 2),
+        ("delete", "after", 1, 1),
+        ("put_off", "before", 1, 1),
+        ("put_off", "after", 1, 1),
     ],
 )
-async def test_kill_9(anyio_backend: str, tmp_path: Path, step: str, moment: str, times: int) -> None:
+async def test_kill_9(
+    anyio_backend: str, tmp_path: Path, step: str, moment: str, least: int, most: int
+) -> None:
+    """Each message arrives at least ``least`` times, and at most ``most`` times."""
     path = tmp_path / "delays"
     async with nsq.embedded.nsqd() as nsqd:
         address = nsqd.tcp_address
@@ -110,4 +115,4 @@ async def test_kill_9(anyio_backend: str, tmp_path: Path, step: str, moment: str
             assert arrived.keys() == bodies
             async with nsq.http.Nsqd(nsqd.http_url) as client:
                 (topic,) = (await client.stats(topic="t")).topics
-            assert topic.message_count == times * MESSAGES
+            assert least * MESSAGES <= topic.message_count <= most * MESSAGES
