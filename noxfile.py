@@ -19,7 +19,7 @@ GROUPS = nox.project.load_toml("pyproject.toml")
 PACKAGE = ("-e", ".[trio,cli,re2,http2,zstd,opentelemetry,prometheus,taskiq]")
 # Tests wait for peers and clocks half of the time. A test that is over its limit ends its worker; xdist can
 # wait for ever for what the worker had left.
-WORKERS = str(2 * (os.cpu_count() or 1))
+WORKERS = str(3 * (os.cpu_count() or 1) // 2 or 1)
 ON_ALL_CORES = ("-n", WORKERS, "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
 OTHER_SESSIONS = ("browser", "cli", "examples", "faststream", "interop", "migrating", "spark")
@@ -340,11 +340,11 @@ def interop(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
-    # How fast it is gets measured alone.
+    # Most of the time they wait for servers, so four run at a time; how fast it is gets measured alone.
     measured = [*Path("tests/interop").glob("*_speed.py")]
     measured += [Path("tests/interop", name) for name in ("test_million.py", "test_publish_rate.py")]
     apart = [f"--ignore={path}" for path in measured]
-    session.run("pytest", "tests/interop", *apart, *UVLOOP_ON_THE_WIRE, *ON_ALL_CORES)
+    session.run("pytest", "tests/interop", *apart, *UVLOOP_ON_THE_WIRE, *ON_ALL_CORES, "-n", "4")
     session.run("pytest", *map(str, measured), *NOT_ON_UVLOOP)
 
 

@@ -171,7 +171,7 @@ def test_connections_that_hold_on_keep_no_visitor_out(cluster: tuple[str, list[S
         began = time.monotonic()
         assert ask(url).status_code == 200
         assert ask(f"{url}/api/topics").status_code == 200  # a descriptor is left to ask the nsqd
-        assert time.monotonic() - began < 5.0
+        assert time.monotonic() - began < LIMIT  # answering 7,500 requests takes seconds of CPU
         _, log = end(process)
         assert "Too many open files" not in log
 
