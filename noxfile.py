@@ -32,6 +32,8 @@ NOT_RECORDED = (
 )
 # They see no event loop, only what is tested on each: they need neither uvloop nor the lowest Trio.
 ABOVE_THE_LOOP = "admin or contrib or embedded or instrumentation"
+# Of uvloop they see the streams, and of Trio nothing that has changed since its lowest release.
+ABOVE_TRIO = f"{ABOVE_THE_LOOP} or deduplication or delaying or http or mistakes or test_docs or testing"
 # Where other sessions or the wire matrix cover uvloop, asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")
 UVLOOP_ON_THE_WIRE = ("-k", "not uvloop or test_wire_matrix")
@@ -76,7 +78,10 @@ OF_THE_NEWEST_PYTHON = tuple(
     f"tests/{name}" for name in ("connection", "consumer", "endings", "producer", "sync", "transport")
 )
 """What it breaks first: event loops, and what relies on their internals."""
-NEED_NO_LIBRARY = ("admin", "benchmarks", "machine", "monitoring", "policy", "servers")
+NEED_NO_LIBRARY = (
+    *("admin", "benchmarks", "machine", "monitoring", "policy", "servers"),
+    *(f"test_{name}.py" for name in ("claims", "generated_pages", "layers", "links")),
+)
 """Those that the release of a library makes no difference to; of the pages, see `lowest`."""
 # google-re2, which patterns and AUTH need, has no wheels for these. taskiq's dependencies in C do not all
 # declare that they can do without the GIL.
@@ -279,7 +284,7 @@ def lowest(session: nox.Session) -> None:
     """
     session.install("--resolution=lowest-direct", *PACKAGE, *group("test"))
     without_libraries = [f"--ignore=tests/{name}" for name in NEED_NO_LIBRARY]
-    run_tests(session, "-k", f"not uvloop and not (trio and ({ABOVE_THE_LOOP}))", *without_libraries)
+    run_tests(session, "-k", f"not uvloop and not (trio and ({ABOVE_TRIO}))", *without_libraries)
     if not session.posargs:
         names = [
             "backend",
