@@ -10,21 +10,25 @@ from .cluster import KINDS, NSQD_KINDS, Cluster, Kind, Server, run_cluster
 
 _numbers = count(1)
 _HERE = Path(__file__).parent
-_SEE_NO_QUEUE = {
+# What a stored nsqd does otherwise is that of its queues, of which these see nothing, or no more than the
+# tests of publishing, consuming and answers do.
+_WITHOUT_STORED = {
     _HERE / f"test_{name}.py"
     for name in (
-        *("bad_input", "cluster_metrics", "end_of_the_loop", "middleware", "opentelemetry", "prometheus"),
-        *("unix_sockets", "wire_bytes", "wire_matrix", "wire_refusals"),
+        *("bad_input", "cli_admin", "cli_forwarders", "cli_forwarders_like_go", "cli_pub", "cli_tail"),
+        *("cluster_metrics", "dead_letters_by_lookup", "discovery", "end_of_the_loop", "faults_late_rdy"),
+        *("http_cluster", "middleware", "opentelemetry", "prometheus", "sync", "taskiq", "unix_sockets"),
+        *("wire_bytes", "wire_matrix", "wire_refusals"),
     )
 }
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave a stored nsqd out where nothing sees its queues, in which alone it differs."""
+    """Leave out the stored nsqd where it makes no difference, as to a real nsqlookupd."""
     left_out = [
         item
         for item in items
-        if "stored-nsqd" in words(item) and (item.path in _SEE_NO_QUEUE or "real-nsqlookupd" in words(item))
+        if "stored-nsqd" in words(item) and (item.path in _WITHOUT_STORED or "real-nsqlookupd" in words(item))
     ]
     if left_out:
         items[:] = [item for item in items if item not in left_out]
