@@ -32,7 +32,7 @@ NOT_RECORDED = (
 )
 # They see no event loop, only what is tested on each: they need neither uvloop nor the lowest Trio.
 ABOVE_THE_LOOP = "admin or contrib or embedded or instrumentation"
-# Of uvloop they see the streams, and of Trio nothing that has changed since its lowest release.
+# These see Trio through what the others test, so its lowest release makes no difference to them.
 ABOVE_TRIO = f"{ABOVE_THE_LOOP} or deduplication or delaying or http or mistakes or test_docs or testing"
 # Where other sessions or the wire matrix cover uvloop, asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")
