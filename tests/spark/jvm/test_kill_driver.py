@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ..nsqds import Topic, wait_until
-from .faults import Fault
+from .faults import Fault, Faults
 from .program import running_driver
 from .query import Query
 
@@ -43,13 +43,16 @@ def test_nothing_is_lost_whenever_the_driver_is_killed(
     spark: SparkSession, real_topic: Topic, tmp_path: Path
 ) -> None:
     query = Query.of(real_topic, tmp_path)
-    faults = query.faults(*(fault for fault, _ in KILLS))
     for number, (fault, partitions) in enumerate(KILLS):
         real_topic.publish_numbers(MESSAGES, first=number * MESSAGES)
+        # In a directory of its own: a worker that outlives its driver for a moment reaches no later fault.
+        directory = tmp_path / f"faults-{number}"
+        directory.mkdir()
+        faults = Faults(str(directory), (fault,))
         run = replace(query, options={**query.options, "minPartitions": str(partitions)})
         with running_driver(run.task("local[2]", faults), tmp_path / f"log-{number}") as driver:
             assert driver.wait() == -9, (fault, driver.tail)
-        assert faults.happened() == number + 1
+        assert faults.happened() == 1
         # Nobody reads now: what the killed driver held goes back to the channel.
         wait_until(lambda: real_topic.state().in_flight == 0, "nsqd to take back what was in flight")
     ledger = query.run_out(spark)
