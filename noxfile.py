@@ -184,7 +184,7 @@ def lint(session: nox.Session) -> None:
 def typing(session: nox.Session) -> None:
     """Check the types, and that the public API has all of them."""
     session.install(*WITH_SPARK, FASTSTREAM, *group("typing"))
-    session.run("mypy")
+    session.run("mypy", "--num-workers", "auto")
     session.run("pyright")
     session.run("pyright", "--verifytypes", "nsq_anyio", "--ignoreexternal")
 
@@ -359,7 +359,7 @@ def interop(session: nox.Session) -> None:
 def browser(session: nox.Session) -> None:
     """Drive the dashboard and the built docs in headless Chromium, which has to be there."""
     session.install(*PACKAGE, *group("browser"))
-    session.run("pytest", *(session.posargs or ["tests/browser", *BY_FILE, "-n", "2"]))
+    session.run("pytest", *(session.posargs or ["tests/browser", *BY_FILE, "-n", "4"]))
 
 
 # Django's current release needs 3.12.

@@ -58,6 +58,12 @@ def _leaks_fail_here() -> Generator[None]:
     gc.collect()
 
 
+def pytest_collection_finish() -> None:
+    """Keep what stays until the end, thousands of tests, out of each collection from now on."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out what cannot run here, if pytest was started without arguments."""
     bare = config.args_source is not pytest.Config.ArgsSource.ARGS

@@ -20,8 +20,10 @@ from nsq_anyio.serving.listener import local_port, open_listener
 from nsq_anyio.serving.nsq_api import error_response, json_response
 from nsq_anyio.tasks import background_tasks
 
+from .. import virtual_time
 from .test_application import Below, cluster
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 SILENT = r"silent for \d+ s"

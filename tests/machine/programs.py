@@ -38,7 +38,12 @@ def has_headers() -> bool:
 SPARK = ("spark", "spark_lowest")
 STORAGES = ("storages", *SPARK)
 NEEDS = (
-    Need("Chromium", "chromium", ("browser",), any_of("chromium", "chromium-browser", "google-chrome")),
+    Need(
+        "Chromium",
+        "chromium-headless-shell",
+        ("browser",),
+        any_of("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"),
+    ),
     Need("zsh", "zsh", (), any_of("zsh")),
     Need("fish", "fish", (), any_of("fish")),
     Need("Redis or Valkey", "redis-server", (), any_of("redis-server", "valkey-server")),

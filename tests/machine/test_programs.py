@@ -12,7 +12,10 @@ import pytest
 from .programs import NEEDS, main
 
 SESSIONS = ["lint", "tests", "codec", "browser", "storages", "spark", "spark_lowest", "docs"]
-PACKAGES = "chromium zsh fish redis-server prometheus gcc python3-dev default-jre-headless maven nodejs npm"
+PACKAGES = (
+    "chromium-headless-shell zsh fish redis-server prometheus gcc python3-dev default-jre-headless maven "
+    "nodejs npm"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,10 @@ from nsq_anyio.dead_letters import Filter
 from nsq_anyio.options import ConnectionOptions
 from nsq_anyio.testing import fault_proxy
 
+from ... import virtual_time
 from .stage import Stage, ended, stage
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 ALL = Filter()

@@ -5,8 +5,10 @@ import pytest
 
 from nsq_anyio.admin.messages.tail import Tail, TooManyViewers
 
+from ... import virtual_time
 from .stage import stage
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 
