@@ -19,7 +19,7 @@ GROUPS = nox.project.load_toml("pyproject.toml")
 PACKAGE = ("-e", ".[trio,cli,re2,http2,zstd,opentelemetry,prometheus,taskiq]")
 # Tests wait for peers and clocks half of the time. A test that is over its limit ends its worker; xdist can
 # wait for ever for what the worker had left.
-WORKERS = str(3 * (os.cpu_count() or 1) // 2 or 1)
+WORKERS = str(2 * (os.cpu_count() or 1))
 ON_ALL_CORES = ("-n", WORKERS, "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
 OTHER_SESSIONS = ("browser", "cli", "examples", "faststream", "interop", "migrating", "spark")
@@ -33,7 +33,10 @@ NOT_RECORDED = (
 # They see no event loop, only what is tested on each: they need neither uvloop nor the lowest Trio.
 ABOVE_THE_LOOP = "admin or contrib or embedded or instrumentation"
 # These see Trio through what the others test, so its lowest release makes no difference to them.
-ABOVE_TRIO = f"{ABOVE_THE_LOOP} or deduplication or delaying or http or mistakes or test_docs or testing"
+ABOVE_TRIO = (
+    f"{ABOVE_THE_LOOP} or deduplication or delaying or discovery or http or middleware or mistakes "
+    "or service or serving or test_docs or testing"
+)
 # Where other sessions or the wire matrix cover uvloop, asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")
 UVLOOP_ON_THE_WIRE = ("-k", "not uvloop or test_wire_matrix")
@@ -440,7 +443,7 @@ def spark_lowest(session: nox.Session) -> None:
     # And the object stores with the oldest client of them, and Delta.
     names = ["storage", "storage_errors", "lost_answers"]
     files += [*(f"tests/spark/test_{name}.py" for name in names), DELTA]
-    chosen = [*files, "-k", "not hdfs", *BY_FILE, *NEXT_TEST_GOES_ON]
+    chosen = [*files, "-k", "not hdfs", *BY_FILE, *NEXT_TEST_GOES_ON, "-n", "3"]
     session.run("pytest", *(session.posargs or chosen), env={"JDK_JAVA_OPTIONS": QUICK_JAVA})
 
 
