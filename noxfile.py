@@ -400,7 +400,7 @@ def migrating(session: nox.Session) -> None:
     session.install(*PACKAGE, *group("test"), "pynsq==0.9.1", "gnsq==1.0.2", "ansq==0.3.0", "python-snappy")
     # It asks for Python 3.12, and works on 3.11.
     session.install("--ignore-requires-python", "asyncnsq==2.0.1")
-    session.run("pytest", *(session.posargs or ["tests/migrating"]))
+    session.run("pytest", *(session.posargs or ["tests/migrating", *ON_ALL_CORES]))
 
 
 @nox.session(venv_backend="none")
