@@ -59,10 +59,14 @@ def _leaks_fail_here() -> Generator[None]:
     gc.collect()
 
 
+@given(none())
+def _first_property(_: None) -> None:
+    """Have Hypothesis look for what refers to its random numbers, as it does at its first test."""
+
+
 def pytest_collection_finish() -> None:
     """Keep what stays until the end, thousands of tests, out of each collection from now on."""
-    # The first test of Hypothesis wants to see what refers to its random numbers, which is hidden afterwards.
-    given(none())(lambda _: None)()
+    _first_property()  # afterwards, what refers to anything is hidden
     gc.collect()
     gc.freeze()
 
