@@ -25,10 +25,11 @@ BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
 OTHER_SESSIONS = ("browser", "cli", "examples", "faststream", "interop", "migrating", "spark")
 WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in OTHER_SESSIONS)
 # uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
-# handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
+# handler raises or exits within coverage's own code, its lock is held for ever; and benchmarks count what
+# Python does.
 NOT_RECORDED = (
-    "uvloop or trio or endings or signals or interrupted_by_a_signal or any_moment or ctrl_c or benchmarks "
-    "or heavy_request"
+    "uvloop or trio or endings or signals or interrupted_by_a_signal or second_signal or any_moment or ctrl_c "
+    "or benchmarks or heavy_request"
 )
 # They see no event loop, only what is tested on each: they need neither uvloop nor the lowest Trio.
 ABOVE_THE_LOOP = "admin or contrib or embedded or instrumentation"
