@@ -28,8 +28,8 @@ WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in OTHER_SESSIO
 # handler raises or exits within coverage's own code, its lock is held for ever; and benchmarks count what
 # Python does.
 NOT_RECORDED = (
-    "uvloop or trio or endings or signals or interrupted_by_a_signal or second_signal or any_moment or ctrl_c "
-    "or benchmarks or heavy_request"
+    "uvloop or trio or endings or signals or interrupted_by_a_signal or second_signal or any_moment "
+    "or ctrl_c or benchmarks or heavy_request"
 )
 # They see no event loop, only what is tested on each: they need neither uvloop nor the lowest Trio.
 ABOVE_THE_LOOP = "admin or contrib or embedded or instrumentation"
