@@ -24,12 +24,14 @@ ON_ALL_CORES = ("-n", WORKERS, "--max-worker-restart", "0", "--dist", "worksteal
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
 OTHER_SESSIONS = ("browser", "cli", "examples", "faststream", "interop", "migrating", "spark")
 WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in OTHER_SESSIONS)
-# uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
-# handler raises or exits within coverage's own code, its lock is held for ever; and benchmarks count what
-# Python does.
+# uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time, most of all in
+# processes, whose start takes twice the CPU with it: it leaves out those whose branches others take as well.
+# Where a signal handler raises or exits within coverage's own code, its lock is held for ever; and benchmarks
+# count what Python does.
 NOT_RECORDED = (
-    "uvloop or trio or endings or signals or interrupted_by_a_signal or second_signal or any_moment "
-    "or ctrl_c or benchmarks or heavy_request"
+    "uvloop or trio or hostile_ground or common_flags or in_shells or narrow_terminal or killed_nsqd "
+    "or endings or signals or interrupted_by_a_signal or second_signal or any_moment or ctrl_c "
+    "or benchmarks or heavy_request"
 )
 # They see no event loop, only what is tested on each: they need neither uvloop nor the lowest Trio.
 ABOVE_THE_LOOP = "admin or contrib or embedded or instrumentation"
