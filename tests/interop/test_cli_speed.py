@@ -23,7 +23,7 @@ from ..real_servers import program
 
 MESSAGES = int(os.environ.get("NSQ_ANYIO_SPEED_MESSAGES", "100000"))
 PUBLISHED = MESSAGES // 5
-"""By `pub`, since to_nsq takes six times as long for each."""
+"""By `pub`, since to_nsq takes many times as long for each."""
 ROUNDS = int(os.environ.get("NSQ_ANYIO_SPEED_ROUNDS", "3"))
 SIZE = 100
 LIMIT = 90.0
