@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
+from ..machine.programs import CHROMIUM
 from .stage import Stage, on_stage
 
-_CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The first has no windows of its own to draw, and needs two thirds of the time."""
 _FLAGS = (
     "--no-sandbox",  # which root, as in a container, cannot use
     "--disable-gpu",
@@ -31,8 +30,8 @@ expect.set_options(timeout=_LIMIT)
 
 @pytest.fixture(scope="session")
 def browser() -> Generator[Browser]:
-    path = next(filter(None, map(shutil.which, _CHROMIUM)), None)
-    assert path, "Chromium is missing: install it, on Debian by `apt-get install chromium-headless-shell`"
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    assert path, f"Chromium is missing: install it, on Debian by `apt-get install {CHROMIUM[0]}`"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*_FLAGS])
         yield browser

@@ -35,15 +35,12 @@ def has_headers() -> bool:
     return Path(sysconfig.get_path("include"), "Python.h").is_file()
 
 
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first has no windows of its own to draw, and needs two thirds of the time."""
 SPARK = ("spark", "spark_lowest")
 STORAGES = ("storages", *SPARK)
 NEEDS = (
-    Need(
-        "Chromium",
-        "chromium-headless-shell",
-        ("browser",),
-        any_of("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"),
-    ),
+    Need("Chromium", CHROMIUM[0], ("browser",), any_of(*CHROMIUM)),
     Need("zsh", "zsh", (), any_of("zsh")),
     Need("fish", "fish", (), any_of("fish")),
     Need("Redis or Valkey", "redis-server", (), any_of("redis-server", "valkey-server")),
