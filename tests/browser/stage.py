@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import anyio.from_thread
@@ -22,6 +22,8 @@ from .proxy import Proxy, proxied
 
 _LISTENING = re.compile(r"HTTP: listening on (\S+)")
 _PATIENCE = 20.0
+
+T = TypeVar("T")
 
 
 class Stage:
@@ -105,12 +107,13 @@ class Stage:
             process.wait(_PATIENCE)
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = _PATIENCE) -> None:
-    """Wait until a server shows what was done."""
+def until(condition: Callable[[], T | None], what: str, seconds: float = _PATIENCE) -> T:
+    """Wait until a server shows what was done, and return what `condition` has returned."""
     end = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < end, f"{what}: not within {seconds:g} s"
         time.sleep(0.05)
+    return found
 
 
 def visit(page: Page, url: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
+from playwright.sync_api import Browser, FloatRect, Locator, Page, ViewportSize, expect
 
 from .axe import severe_findings
 from .conftest import Watched
@@ -69,10 +69,14 @@ def consumer(stage: Stage) -> Generator[None]:
         yield
 
 
+def box_of(found: Locator) -> FloatRect:
+    """Where an element is; a poll can replace it while it is measured, which makes it None for a moment."""
+    return until(found.bounding_box, f"{found} is shown")
+
+
 def is_seen(page: Page, found: Locator) -> bool:
     """Whether an element is on the first screen, without any scrolling."""
-    box, size = found.bounding_box(), page.viewport_size
-    assert box, found
+    box, size = box_of(found), page.viewport_size
     assert size
     return box["x"] + box["width"] <= size["width"] and box["y"] + box["height"] <= size["height"]
 
@@ -109,8 +113,7 @@ def test_the_columns_that_matter_are_seen_on_a_phone(page: Page, stage: Stage, d
     for path, columns in ESSENTIAL.items():
         visit(page, address(stage, dashboard, path))
         for column in columns:
-            box = page.locator("thead th", has_text=re.compile(rf"^\s*{column}")).first.bounding_box()
-            assert box
+            box = box_of(page.locator("thead th", has_text=re.compile(rf"^\s*{column}")).first)
             assert box["x"] + box["width"] <= PHONE["width"], (path, column)
 
 
