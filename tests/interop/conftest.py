@@ -21,24 +21,27 @@ _WITHOUT_STORED = {
         *("wire_bytes", "wire_matrix", "wire_refusals"),
     )
 }
+# Of a network that cuts their bytes, both nsqds see the same.
+_ONE_NSQD_ON_TRIO = {_HERE / "test_wire_bytes.py"}
+_SERVERS = [f"{kind}-{server}" for kind in NSQD_KINDS for server in ("nsqd", "nsqlookupd")]
+_MIXED = ({"embedded-nsqd", "real-nsqlookupd"}, {"real-nsqd", "embedded-nsqlookupd"})
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the stored nsqd where it makes no difference, as to a real nsqlookupd."""
-    left_out = [
-        item
-        for item in items
-        if "stored-nsqd" in words(item) and (item.path in _WITHOUT_STORED or "real-nsqlookupd" in words(item))
-    ]
+    """Leave out the mixes of servers and loops that make no difference to what others cover."""
+    left_out = [item for item in items if is_left_out(item)]
     if left_out:
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
 
 
-def words(item: pytest.Item) -> set[str]:
-    """The parameters of a test, as its name has them."""
-    kinds = [f"{kind}-{server}" for kind in NSQD_KINDS for server in ("nsqd", "nsqlookupd")]
-    return {kind for kind in kinds if kind in item.name}
+def is_left_out(item: pytest.Item) -> bool:
+    """Whether it is a stored nsqd of which nothing is seen, or servers that asyncio's tests cover on Trio."""
+    servers = {kind for kind in _SERVERS if kind in item.name}
+    if "stored-nsqd" in servers and (item.path in _WITHOUT_STORED or "real-nsqlookupd" in servers):
+        return True
+    on_trio = "trio" in item.name
+    return on_trio and (servers in _MIXED or ("real-nsqd" in servers and item.path in _ONE_NSQD_ON_TRIO))
 
 
 @pytest.fixture(scope="module", params=NSQD_KINDS, ids=[f"{kind}-nsqd" for kind in NSQD_KINDS])

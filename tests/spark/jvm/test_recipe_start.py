@@ -53,24 +53,23 @@ def home(tmp_path: Path) -> Path:
     return own
 
 
-def test_tasks_import_the_bytecode_of_pyspark(java: str, home: Path) -> None:
-    archive = home / "python" / "lib" / "pyspark.zip"
-    assert _run(home, ["-c", _TASK])[0] == f"{archive}/pyspark/__init__.py"
-    zips = sorted(path.name for path in archive.parent.iterdir())
+def test_tasks_import_bytecode_and_java_reads_its_classes_from_an_archive(
+    java: str, home: Path, tmp_path: Path
+) -> None:
+    pyspark_zip = home / "python" / "lib" / "pyspark.zip"
+    zips = sorted(path.name for path in pyspark_zip.parent.iterdir())
+    with ZipFile(pyspark_zip) as uncompiled:
+        assert "pyspark/__init__.pyc" not in uncompiled.namelist()
     program = [str(PROGRAMS / "compile_pyspark.py")]
     _run(home, program)
-    size = archive.stat().st_size
-    assert str(archive) in _run(home, program)
-    assert archive.stat().st_size == size, "compiling again changes nothing"
-    module, code = _run(home, ["-c", _TASK])
-    assert module == f"{archive}/pyspark/__init__.pyc"
-    assert Path(code).is_relative_to(archive), "tracebacks must name the zip, not where it was compiled"
-    assert sorted(path.name for path in archive.parent.iterdir()) == zips
-
-
-def test_java_reads_its_classes_from_an_archive(java: str, home: Path, tmp_path: Path) -> None:
+    size = pyspark_zip.stat().st_size
+    assert str(pyspark_zip) in _run(home, program)
+    assert pyspark_zip.stat().st_size == size, "compiling again changes nothing"
+    assert sorted(path.name for path in pyspark_zip.parent.iterdir()) == zips
     archive = tmp_path / "driver.jsa"
-    _run(home, ["-c", _TASK, f"-XX:ArchiveClassesAtExit={archive}"])
+    module, code = _run(home, ["-c", _TASK, f"-XX:ArchiveClassesAtExit={archive}"])
+    assert module == f"{pyspark_zip}/pyspark/__init__.pyc"
+    assert Path(code).is_relative_to(pyspark_zip), "tracebacks must name the zip, not where it was compiled"
     # Java ends with -Xshare:on if it cannot read the archive, which it otherwise does without.
     _run(home, ["-c", _TASK, "-Xshare:on", f"-XX:SharedArchiveFile={archive}"])
 
