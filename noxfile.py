@@ -83,8 +83,15 @@ NEED_NO_LIBRARY = (
 FEW_WHEELS = ("3.13t", "3.14t", "3.15t")
 PACKAGE_OF_FEW_WHEELS = ("-e", ".[trio,cli,opentelemetry,prometheus]")
 PACKAGE_WITHOUT_RE2 = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq]")
-NEED_RE2 = ("test_re2_pattern.py", "test_docs.py::test_example_runs[embedded-2-")
-NEED_MORE = (*NEED_RE2, "test_docs.py::test_example_runs[taskiq-")
+NEED_RE2 = (
+    "tests/test_re2_pattern.py",
+    *(f"tests/embedded/test_{name}.py" for name in ("auth_http", "nsqd_auth", "nsqd_options")),
+)
+WITHOUT_RE2 = (
+    *(f"--ignore={path}" for path in NEED_RE2),
+    "--deselect=tests/test_docs.py::test_example_runs[embedded-2-",
+)
+WITHOUT_TASKIQ = "--deselect=tests/test_docs.py::test_example_runs[taskiq-"
 # The compiled codec is a distribution of its own, with a session of its own; `all` has what Spark needs.
 NOT_INSTALLED_ALONE = ("codec", "spark", "spark-object-store")
 DELTA = "tests/spark/jvm/test_recipe_tables.py::test_delta_has_each_message_once"
@@ -234,15 +241,14 @@ def tests(session: nox.Session) -> None:
     # What httpx makes of uvloop, the tests of one client and its transport tell.
     left_out = f"{ABOVE_THE_LOOP} or mistakes or testing or http and not (test_client or test_transports)"
     others = f"({NOT_RECORDED}) and not (uvloop and ({left_out}))"
-    without_re2 = [f"--deselect=tests/{name}" for name in NEED_RE2]
-    run_recorded(session, "tests", *WITHOUT_OTHER_SESSIONS, *without_re2, others=others)
+    run_recorded(session, "tests", *WITHOUT_OTHER_SESSIONS, *WITHOUT_RE2, others=others)
 
 
 @nox.session(python=interpreter(CURRENT), requires=["debian_pythons"])
 def commands(session: nox.Session) -> None:
-    """Run the tests of the command line; most of them start a process, so all cores have work."""
+    """Run the tests of the command line, most of which start a process, and those that need google-re2."""
     session.install(*PACKAGE, *group("test"), *group("coverage"))
-    run_recorded(session, "tests/cli", "tests/test_re2_pattern.py")
+    run_recorded(session, "tests/cli", *NEED_RE2)
 
 
 @nox.session(python=interpreter(CURRENT), requires=["debian_pythons"])
@@ -320,8 +326,10 @@ def session_of(release: str) -> None:
         session.install(*(PACKAGE_OF_FEW_WHEELS if few_wheels else PACKAGE), *group("test"))
         # An extension that does not know of it would switch the GIL on.
         env = {"PYTHON_GIL": "0"} if release.endswith("t") else {}
-        left_out = [f"--deselect=tests/{name}" for name in NEED_MORE] if few_wheels else []
-        chosen = session.posargs or [*OF_PYTHON, *NOT_ON_UVLOOP, *ON_ALL_CORES]
+        # What is named is run although it is ignored.
+        files = [each for each in OF_PYTHON if not (few_wheels and each in NEED_RE2)]
+        left_out = (*WITHOUT_RE2, WITHOUT_TASKIQ) if few_wheels else ()
+        chosen = session.posargs or [*files, *NOT_ON_UVLOOP, *ON_ALL_CORES]
         session.run("pytest", *chosen, *left_out, env=env)
 
 
