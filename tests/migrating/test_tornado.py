@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-from anyio.streams.text import TextReceiveStream
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ..real_servers import real_nsqd
 from .programs import DOCS, LIMIT, pointed_at
@@ -37,15 +37,22 @@ async def test_it_serves_publishes_and_consumes_until_a_signal(tmp_path: Path) -
             async with await anyio.open_process(
                 [sys.executable, str(tmp_path / "program.py")], stderr=None
             ) as process:
-                while True:
-                    try:
-                        answer = await http.post(f"http://127.0.0.1:{port}/thumbnails", content=b"cat.png")
-                    except httpx.ConnectError:  # it is not up yet
-                        await anyio.sleep(0.05)
-                    else:
-                        break
-                assert answer.status_code == 202
-                assert process.stdout is not None
-                assert await TextReceiveStream(process.stdout).receive() == "made cat.png\n"
-                process.send_signal(signal.SIGTERM)
-                assert await process.wait() == 0
+                try:
+                    assert await status_of_an_upload(http, f"http://127.0.0.1:{port}/thumbnails") == 202
+                    assert process.stdout is not None
+                    # With PYTHONUNBUFFERED, each word is written alone.
+                    printed = BufferedByteReceiveStream(process.stdout)
+                    assert await printed.receive_until(b"\n", 100) == b"made cat.png"
+                    process.send_signal(signal.SIGTERM)
+                    assert await process.wait() == 0
+                finally:
+                    if process.returncode is None:
+                        process.kill()
+
+
+async def status_of_an_upload(http: httpx.AsyncClient, url: str) -> int:
+    while True:
+        try:
+            return (await http.post(url, content=b"cat.png")).status_code
+        except httpx.ConnectError:  # it is not up yet
+            await anyio.sleep(0.05)
