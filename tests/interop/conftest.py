@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_left_out(item: pytest.Item) -> bool:
-    """Whether it is a stored nsqd of which nothing is seen, or servers that asyncio's tests cover on Trio."""
+    """Whether it has a stored nsqd whose queues it does not see, or, on Trio, servers covered on asyncio."""
     servers = {kind for kind in _SERVERS if kind in item.name}
     if "stored-nsqd" in servers and (item.path in _WITHOUT_STORED or "real-nsqlookupd" in servers):
         return True
