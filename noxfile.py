@@ -182,12 +182,9 @@ def typing(session: nox.Session) -> None:
     """Check the types, and that the public API has all of them."""
     session.install(*WITH_SPARK, FASTSTREAM, *group("typing"))
     with ThreadPoolExecutor() as pool:  # most of the time, pyright has one thread
-        checks = [
-            pool.submit(session.run, *command)
-            for command in (("mypy", "--num-workers", "auto"), ("pyright",))
-        ]
-        for each in checks:
-            each.result()
+        mypy = pool.submit(session.run, "mypy", "--num-workers", "auto")
+        session.run("pyright")
+    mypy.result()
     session.run("pyright", "--verifytypes", "nsq_anyio", "--ignoreexternal")
 
 

@@ -20,6 +20,7 @@ from nsq_anyio.envelope import encode
 from nsq_anyio.events import BackoffStarted, DeduplicationFailed, Event, HandlerFailed, MessageRequeued
 
 from ..fake_nsqd import Events, until
+from ..processes import ending
 from ..sync.conftest import running_nsqd
 from .conftest import MakeStore
 
@@ -484,9 +485,8 @@ async def test_a_process_that_is_killed_leaves_its_claim_until_it_runs_out(
     handled = Handled()
     async with two_nsqds(msg_timeout=1.0) as nsqds:
         await publish(nsqds, b"body")
-        async with await anyio.open_process(
-            [sys.executable, "-c", PROGRAM, path, *nsqds], stderr=None
-        ) as process:
+        process = await anyio.open_process([sys.executable, "-c", PROGRAM, path, *nsqds], stderr=None)
+        async with ending(process):
             assert process.stdout is not None
             assert (await process.stdout.receive()).startswith(b"handling")
             process.kill()

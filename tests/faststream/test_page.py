@@ -13,6 +13,7 @@ from faststream_nsq import NsqBroker
 
 from ..interop.cluster import Server
 from ..interop.observe import until
+from ..processes import ending
 from .running import running
 
 pytestmark = pytest.mark.anyio
@@ -40,14 +41,10 @@ async def test_the_service_runs(nsqd: Server, tmp_path: Path) -> None:
     command = [sys.executable, "-u", "-m", "faststream", "run", "service:app"]
     with log.open("wb") as file:
         process = await anyio.open_process(command, cwd=tmp_path, stdout=file, stderr=file)
-    async with process:
-        try:
-            await until(lambda: "resized small-cat.png" in log.read_text(), limit=45)
-            process.send_signal(signal.SIGTERM)
-            assert await process.wait() == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
+    async with ending(process):
+        await until(lambda: "resized small-cat.png" in log.read_text(), limit=45)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
     assert (await nsqd.channel("images", "resizer")).deferred_count == 1  # the one that comes in a minute
 
 

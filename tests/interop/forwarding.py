@@ -11,6 +11,7 @@ from functools import partial
 import anyio
 
 from ..cli.forwarders import flags
+from ..processes import ending
 from ..real_servers import program
 from .cluster import Server
 from .observe import until_told
@@ -49,12 +50,9 @@ async def forward(
 @asynccontextmanager
 async def running(*arguments: str) -> AsyncGenerator[None]:
     """A process that ends well when it is told to."""
-    async with await anyio.open_process(arguments, stdout=None, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield
-            process.terminate()
-            with anyio.fail_after(15):
-                assert await process.wait() == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
+    process = await anyio.open_process(arguments, stdout=None, stderr=subprocess.DEVNULL)
+    async with ending(process):
+        yield
+        process.terminate()
+        with anyio.fail_after(15):
+            assert await process.wait() == 0

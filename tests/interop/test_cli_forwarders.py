@@ -15,6 +15,7 @@ import pytest
 import nsq_anyio as nsq
 
 from ..cli.forwarders import Answer, Request, flags, http_sink
+from ..processes import ending
 from .cluster import Cluster, Kind, Server
 from .observe import until, until_told
 
@@ -63,12 +64,9 @@ def _have_arrived(arrived: Callable[[], int], enough: int) -> bool:
 @asynccontextmanager
 async def running(arguments: Sequence[str]) -> AsyncGenerator[anyio.abc.Process]:
     command = [sys.executable, "-m", "nsq_anyio", *arguments]
-    async with await anyio.open_process(command, stdout=None, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
+    process = await anyio.open_process(command, stdout=None, stderr=subprocess.DEVNULL)
+    async with ending(process):
+        yield process
 
 
 async def publish(nsqd: Server, topic: str) -> set[bytes]:

@@ -13,6 +13,7 @@ import pytest
 from anyio.abc import Process
 
 from ..cli.processes import COMMAND
+from ..processes import ending
 from ..real_servers import program
 from .cluster import Cluster, Kind, Server
 from .observe import LIMIT, consume_now, until_told
@@ -38,14 +39,9 @@ def anyio_backend() -> str:
 @asynccontextmanager
 async def publishing(*arguments: str) -> AsyncGenerator[Process]:
     """Run ``pub``, which reads a pipe; it is killed at the end if it still runs."""
-    async with await anyio.open_process(
-        [*PUB, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
+    process = await anyio.open_process([*PUB, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    async with ending(process):
+        yield process
 
 
 async def ended(process: Process) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 import nsq_anyio as nsq
 
+from ..processes import ending
 from ..real_servers import program
 from .cluster import Cluster, Kind, Server
 from .observe import until_told
@@ -101,13 +102,8 @@ async def _stat(*arguments: str) -> AsyncGenerator[tuple[Process, AsyncGenerator
             yield json.loads(await lines.receive_until(b"\n", 1_000_000))
 
     process = await anyio.open_process([*OURS, "--json", INTERVAL, *arguments], stderr=subprocess.PIPE)
-    async with process:
-        try:
-            async with aclosing(reports()) as found:
-                yield process, found
-        finally:
-            if process.returncode is None:
-                process.kill()
+    async with ending(process), aclosing(reports()) as found:
+        yield process, found
 
 
 @pytest.mark.parametrize("by_nsqlookupd", [True, False], ids=["nsqlookupd", "nsqd"])

@@ -14,6 +14,7 @@ import pytest
 from anyio.abc import Process
 
 from ..cli.processes import COMMAND
+from ..processes import ending
 from ..real_servers import program
 from .cluster import Cluster, Kind, Server
 from .observe import LIMIT, until, until_told
@@ -50,12 +51,8 @@ async def printing(path: Path, *command: str) -> AsyncGenerator[Process]:
         process = await anyio.open_process(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE
         )
-    async with process:
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
+    async with ending(process):
+        yield process
 
 
 async def end(process: Process) -> None:

@@ -11,6 +11,7 @@ import pytest
 import nsq_anyio as nsq
 
 from ..cli.processes import COMMAND
+from ..processes import ending
 from .cluster import Cluster
 from .observe import until_told
 
@@ -67,9 +68,10 @@ async def test_killed_in_the_middle_of_a_retry(cluster: Cluster) -> None:
     assert await depth("t.dead", "dead-letter") == MESSAGES
 
     # Retry, and kill -9 in the middle.
-    async with await anyio.open_process(
+    process = await anyio.open_process(
         command("retry", address), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
+    )
+    async with ending(process):
 
         async def some_are_retried() -> bool:
             return await depth("t", "c") > MESSAGES / 10

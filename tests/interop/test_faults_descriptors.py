@@ -11,11 +11,12 @@ import anyio
 import httpx
 import pytest
 from anyio.abc import Process
-from anyio.streams.text import TextReceiveStream
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 import nsq_anyio as nsq
 from nsq_anyio.testing.faults import fault_proxy
 
+from ..processes import ending
 from .cluster import Cluster
 from .descriptors import LIMIT
 
@@ -34,14 +35,10 @@ class Output:
 
     def __init__(self, process: Process) -> None:
         assert process.stdout is not None
-        self._stream = TextReceiveStream(process.stdout)
-        self._text = ""
+        self._stream = BufferedByteReceiveStream(process.stdout)
 
     async def line(self) -> str:
-        while "\n" not in self._text:
-            self._text += await self._stream.receive()
-        line, _, self._text = self._text.partition("\n")
-        return line
+        return (await self._stream.receive_until(b"\n", 1_000)).decode()
 
 
 async def test_a_client_without_descriptors(cluster: Cluster, loop: str) -> None:
@@ -49,9 +46,10 @@ async def test_a_client_without_descriptors(cluster: Cluster, loop: str) -> None
     nsqd = await cluster.nsqd("real", lookupds=[nsqlookupd], channels={"t": ["c", "d"]})
     async with fault_proxy(nsqd.tcp_address) as proxy:
         with anyio.fail_after(50):
-            async with await anyio.open_process(
+            process = await anyio.open_process(
                 [*COMMAND, loop, "client", proxy.address, nsqlookupd.http_url], stderr=None
-            ) as process:
+            )
+            async with ending(process):
                 output = Output(process)
                 assert await output.line() == "exhausted"
                 proxy.cut()
@@ -82,9 +80,8 @@ async def test_idle_connections_leave_descriptors_to_health_checks_and_nsqd(loop
         httpx.AsyncClient(trust_env=False) as http,
     ):
         with anyio.fail_after(50):
-            async with await anyio.open_process(
-                [*COMMAND, loop, "service", proxy.address], stderr=None
-            ) as process:
+            process = await anyio.open_process([*COMMAND, loop, "service", proxy.address], stderr=None)
+            async with ending(process):
                 address = await Output(process).line()
                 host, _, port = address.rpartition(":")
                 for _ in range(2 * LIMIT):

@@ -21,6 +21,7 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.consumer.dead_letter import original_body
 
+from ..processes import ending
 from .cluster import Cluster, Server
 from .observe import PROMPT, until, until_told
 
@@ -192,7 +193,7 @@ class Runs:
     async def until_ended(self, end: str, after: int) -> None:
         """Run the program until it has begun so many messages; then end it."""
         target = len(self.lines("begun")) + after
-        async with await self.start(end, after) as process:
+        async with ending(await self.start(end, after)) as process:
             await until(lambda: process.returncode is not None or len(self.lines("begun")) >= target, LIMIT)
             for name in end.split(", "):
                 if name.startswith("SIG") and process.returncode is None:
@@ -210,7 +211,7 @@ class Runs:
         for _ in range(5 * MAX_ATTEMPTS):
             if await is_done():
                 return
-            async with await self.start() as process:
+            async with ending(await self.start()) as process:
                 await until_told(lambda: _or_ended(process, is_done), LIMIT)
                 if process.returncode is None:
                     process.terminate()

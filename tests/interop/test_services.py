@@ -15,6 +15,7 @@ import pytest
 
 import nsq_anyio as nsq
 
+from ..processes import ending
 from .cluster import Cluster, Kind
 from .observe import PROMPT, until, until_told
 
@@ -99,7 +100,7 @@ async def test_processes_that_are_killed_lose_nothing(
             stdout=log,
             stderr=log,
         )
-    async with process:
+    async with ending(process):
         for kill in range(1, KILLS + 1):
             await until(partial(has_lines, "done", kill * MESSAGES // 10), LIMIT)
             victim = int(lines("begun")[-1 - chance.randrange(3)])

@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
+from ..processes import ending
 from .observe import LIMIT
 
 TO_FILE = (sys.executable, "-m", "nsq_anyio", "to-file")
@@ -28,12 +29,8 @@ async def running(
         process = await anyio.open_process(
             [*command, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
-    async with process:
-        try:
-            yield Archiver(process, log_path)
-        finally:
-            if process.returncode is None:
-                process.kill()
+    async with ending(process):
+        yield Archiver(process, log_path)
 
 
 class Archiver:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from ..processes import ending
 from ..real_servers import real_nsqd
 from .programs import DOCS, LIMIT, pointed_at
 
@@ -34,25 +35,19 @@ async def test_it_serves_publishes_and_consumes_until_a_signal(tmp_path: Path) -
         program = pointed_at((DOCS / "with_tornado.py").read_text("utf-8"), nsqd)
         (tmp_path / "program.py").write_text(program.replace("8888", str(port)))
         with anyio.fail_after(LIMIT):
-            async with await anyio.open_process(
-                [sys.executable, str(tmp_path / "program.py")], stderr=None
-            ) as process:
-                try:
-                    assert await status_of_an_upload(http, f"http://127.0.0.1:{port}/thumbnails") == 202
-                    assert process.stdout is not None
-                    # With PYTHONUNBUFFERED, each word is written alone.
-                    printed = BufferedByteReceiveStream(process.stdout)
-                    assert await printed.receive_until(b"\n", 100) == b"made cat.png"
-                    process.send_signal(signal.SIGTERM)
-                    assert await process.wait() == 0
-                finally:
-                    if process.returncode is None:
-                        process.kill()
-
-
-async def status_of_an_upload(http: httpx.AsyncClient, url: str) -> int:
-    while True:
-        try:
-            return (await http.post(url, content=b"cat.png")).status_code
-        except httpx.ConnectError:  # it is not up yet
-            await anyio.sleep(0.05)
+            process = await anyio.open_process([sys.executable, str(tmp_path / "program.py")], stderr=None)
+            async with ending(process):
+                while True:
+                    try:
+                        answer = await http.post(f"http://127.0.0.1:{port}/thumbnails", content=b"cat.png")
+                    except httpx.ConnectError:  # it is not up yet
+                        await anyio.sleep(0.05)
+                    else:
+                        break
+                assert answer.status_code == 202
+                assert process.stdout is not None
+                # With PYTHONUNBUFFERED, each word is written alone.
+                printed = BufferedByteReceiveStream(process.stdout)
+                assert await printed.receive_until(b"\n", 100) == b"made cat.png"
+                process.send_signal(signal.SIGTERM)
+                assert await process.wait() == 0
